@@ -1,0 +1,1 @@
+"""ZooKeeper, and nothing but ZooKeeper: session, membership, election and the version barrier."""

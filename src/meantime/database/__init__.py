@@ -1,0 +1,1 @@
+"""PostgreSQL: the pool, the migrations and the loader of named queries."""

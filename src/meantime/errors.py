@@ -1,0 +1,120 @@
+"""Everything that can go wrong, as facts with stable codes.
+
+A class carries a `code` that never changes, whether trying again can help (`retryable`), and a docstring that is its
+message when no detail is given. Extras are what the caller needs next and reach the outside as they are. Adapters turn
+driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.exits` to exit codes.
+
+    MeantimeError
+    ├── Malformed               the request cannot be read
+    ├── Invalid                 the request can be read and makes no sense
+    ├── Unauthenticated         nobody knows who is asking
+    ├── Forbidden               it is known who is asking, and they may not
+    ├── NotFound                there is no such thing
+    ├── Conflict                it is there already, or somebody is at it
+    ├── TooLarge                over a stated limit
+    ├── Unavailable             not now; try again (retryable)
+    │   ├── Degraded            this node does not trust its clock or its view of the cluster
+    │   ├── BarrierTimeout      some nodes did not acknowledge a version in time
+    │   ├── CoordinationLost    no ZooKeeper session
+    │   └── StorageUnavailable  PostgreSQL or Kafka does not answer
+    └── StackError              the embedded stack cannot do what was asked
+"""
+
+from typing import Any, ClassVar
+
+
+class MeantimeError(Exception):
+    """Something went wrong inside Meantime."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, detail: str | None = None, **extras: Any) -> None:
+        self.detail = detail or (type(self).__doc__ or "").split("\n", maxsplit=1)[0]
+        self.extras = extras
+        super().__init__(self.detail)
+
+
+class Malformed(MeantimeError):
+    """The request cannot be read."""
+
+    code = "malformed"
+
+
+class Invalid(MeantimeError):
+    """The request makes no sense."""
+
+    code = "invalid"
+
+
+class Unauthenticated(MeantimeError):
+    """Say who you are: send `Authorization: Bearer <key>`."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(MeantimeError):
+    """You are not allowed to do this."""
+
+    code = "forbidden"
+
+
+class NotFound(MeantimeError):
+    """There is no such thing."""
+
+    code = "not_found"
+
+
+class Conflict(MeantimeError):
+    """It exists already, or somebody else is at it."""
+
+    code = "conflict"
+
+
+class TooLarge(MeantimeError):
+    """The request is over a limit."""
+
+    code = "too_large"
+
+
+class Unavailable(MeantimeError):
+    """Not possible right now; try again."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class Degraded(Unavailable):
+    """This node is degraded and refuses what it could do wrong."""
+
+    code = "degraded"
+
+
+class BarrierTimeout(Unavailable):
+    """Some nodes did not acknowledge the version in time."""
+
+    code = "barrier_timeout"
+
+    def __init__(self, version: int, missing: list[str], waited_for: float) -> None:
+        names = ", ".join(missing)
+        super().__init__(f"version {version} was not acknowledged within {waited_for:.1f} s by: {names}", missing=missing)
+        self.version = version
+        self.missing = missing
+
+
+class CoordinationLost(Unavailable):
+    """This node has no ZooKeeper session."""
+
+    code = "coordination_lost"
+
+
+class StorageUnavailable(Unavailable):
+    """The storage does not answer."""
+
+    code = "storage_unavailable"
+
+
+class StackError(MeantimeError):
+    """The embedded stack cannot do that."""
+
+    code = "stack"

@@ -1,0 +1,28 @@
+"""What things may be called. Checked at the edge, so that nothing inside has to quote or escape a name."""
+
+import re
+
+from meantime.errors import Invalid
+
+EVENT_TYPE = re.compile(r"[a-zA-Z][-0-9a-zA-Z_]*(\.[0-9a-zA-Z][-0-9a-zA-Z_]*)*")
+IDENTIFIER = re.compile(r"[0-9A-Za-z._:@-]{1,128}")
+
+
+def check_event_type(name: str) -> str:
+    if len(name) > 255 or not EVENT_TYPE.fullmatch(name):
+        raise Invalid(
+            f"{name!r} cannot name an event type: start with a letter, then letters, digits, '-', '_' and single dots, "
+            "at most 255 characters"
+        )
+    return name
+
+
+def is_identifier(text: object) -> bool:
+    return isinstance(text, str) and IDENTIFIER.fullmatch(text) is not None
+
+
+def check_identifier(text: str, what: str) -> str:
+    """For topics, groups, consumers, messages and tokens."""
+    if not is_identifier(text):
+        raise Invalid(f"{text!r} cannot be a {what}: use 1 to 128 characters of 0-9 A-Z a-z . _ : @ -")
+    return text

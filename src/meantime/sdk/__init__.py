@@ -1,0 +1,1 @@
+"""Clients of the HTTP API, sync and async over one core without I/O."""

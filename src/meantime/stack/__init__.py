@@ -1,0 +1,1 @@
+"""The embedded stack: ZooKeeper, Kafka, PostgreSQL and nodes on one machine, with no Docker."""

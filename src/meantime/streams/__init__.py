@@ -1,0 +1,1 @@
+"""*What has happened?* Event types on Kafka, read by cursor; their storage is switched live by timelines."""

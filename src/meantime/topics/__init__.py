@@ -1,0 +1,1 @@
+"""*What must happen later?* Messages positioned in time, leased when due."""
