@@ -1,0 +1,59 @@
+"""The nouns of streams, as frozen data.
+
+An *event type* has an ordered list of *timelines*; each lives in a topic of a *storage*, which is a Kafka cluster. The
+last timeline is active and takes the writes; the others are closed, and `latest_offsets` says where each partition ends.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    id: str
+    bootstrap_servers: str
+    settings: dict[str, str] = field(default_factory=dict)
+    default: bool = False
+    storage_type: str = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """What was declared. `document` is the whole declaration as the outside sees it; the rest is what decisions need."""
+
+    name: str
+    category: str
+    partition_strategy: str
+    partition_key_fields: tuple[str, ...]
+    partitions: int
+    retention_ms: int
+    cleanup_policy: str
+    adopt_topic: str | None
+    document: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One stretch of an event type's life. `latest_offsets` is by partition, -1 where nothing was ever written, and None
+    while the timeline is active. A fake timeline has order 0 and no id."""
+
+    id: UUID | None
+    event_type: str
+    order: int
+    storage_id: str
+    topic: str
+    partitions: int
+    created_at_ms: int
+    switched_at_ms: int | None = None
+    latest_offsets: tuple[int, ...] | None = None
+    cleaned_up_at_ms: int | None = None
+    deleted: bool = False
+
+    @property
+    def fake(self) -> bool:
+        return self.order == 0
+
+    @property
+    def closed(self) -> bool:
+        return self.latest_offsets is not None
