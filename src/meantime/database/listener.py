@@ -1,0 +1,84 @@
+"""News from PostgreSQL: one connection per process that listens, for all who want to hear.
+
+`LISTEN/NOTIFY` loses what is sent while nobody is connected. So a subscriber is called with `None` whenever the connection
+was made anew: it may have missed something and must look for itself. `connected` tells whether news would arrive.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import psycopg
+import structlog
+from psycopg import AsyncConnection, sql
+
+Subscriber = Callable[[str | None], None]
+
+log = structlog.get_logger(__name__)
+
+
+class Listener:
+    def __init__(self, uri: str, *, retry_every: float = 0.5) -> None:
+        self._uri = uri
+        self._retry_every = retry_every
+        self._subscribers: dict[str, list[Subscriber]] = defaultdict(list)
+        self._channels_changed = asyncio.Event()
+        self.connected = False
+
+    def subscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Call `subscriber(payload)` for every notification, and `subscriber(None)` when some may have been missed."""
+        self._subscribers[channel].append(subscriber)
+        self._channels_changed.set()
+
+    async def run(self) -> None:
+        """Listen for ever, re-connecting as needed."""
+        while True:
+            try:
+                await self._listen()
+            except (psycopg.Error, OSError) as error:
+                if self.connected:
+                    log.warning("listener_disconnected", error=str(error).strip())
+                self.connected = False
+            await asyncio.sleep(self._retry_every)
+
+    async def _listen(self) -> None:
+        async with await AsyncConnection.connect(
+            self._uri, autocommit=True, connect_timeout=5, keepalives_idle=5, keepalives_interval=2
+        ) as connection:
+            heard: set[str] = set()
+            while True:
+                self._channels_changed.clear()
+                await self._hear_new_channels(connection, heard)
+                self.connected = True
+                await self._deliver_until_channels_change(connection)
+
+    async def _hear_new_channels(self, connection: AsyncConnection, heard: set[str]) -> None:
+        for channel in set(self._subscribers) - heard:
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            heard.add(channel)
+            self._tell(channel, None)
+
+    async def _deliver_until_channels_change(self, connection: AsyncConnection) -> None:
+        while not self._channels_changed.is_set():
+            async for notification in connection.notifies(timeout=0.5):
+                self._tell(notification.channel, notification.payload)
+
+    def _tell(self, channel: str, payload: str | None) -> None:
+        for subscriber in self._subscribers[channel]:
+            try:
+                subscriber(payload)
+            except Exception:
+                log.exception("subscriber_failed", channel=channel)
+
+
+@asynccontextmanager
+async def open_listener(uri: str) -> AsyncIterator[Listener]:
+    listener = Listener(uri)
+    task = asyncio.create_task(listener.run(), name="listener")
+    try:
+        yield listener
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

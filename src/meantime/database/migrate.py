@@ -1,0 +1,41 @@
+"""Bring the schema up to date: forward only, safe to run from many places at once.
+
+The migrations are plain SQL files in `migrations/`, applied in the order of their names by yoyo. yoyo's own lock is a row
+that a killed process would leave behind; an advisory lock, which ends with its connection, is held around it, so a
+stale row can be broken without hurting anybody.
+"""
+
+from importlib.resources import as_file, files
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from yoyo import get_backend, read_migrations
+
+from meantime.database.pool import translated
+
+_ADVISORY_LOCK = 0x6D65616E74696D65  # "meantime" in ASCII
+
+
+def migrate(uri: str) -> list[str]:
+    """Apply what is missing and return the names of what was applied."""
+    with translated(), psycopg.connect(uri, autocommit=True, connect_timeout=10) as guard:
+        guard.execute("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
+        backend = get_backend(_for_yoyo(uri))
+        try:
+            backend.break_lock()
+            return _apply(backend)
+        finally:
+            backend.connection.close()
+
+
+def _apply(backend: object) -> list[str]:
+    with as_file(files("meantime.database").joinpath("migrations")) as folder:
+        missing = backend.to_apply(read_migrations(str(folder)))  # type: ignore[attr-defined]
+        names = [migration.id for migration in missing]
+        with backend.lock():  # type: ignore[attr-defined]
+            backend.apply_migrations(missing)  # type: ignore[attr-defined]
+    return names
+
+
+def _for_yoyo(uri: str) -> str:
+    return urlunsplit(urlsplit(uri)._replace(scheme="postgresql+psycopg"))
