@@ -1,0 +1,98 @@
+"""Errors become responses here, by one table, as `application/problem+json` (RFC 9457).
+
+What is not in the table is a bug: it is logged with its trace and answered with a 500 that says nothing but its flow id.
+"""
+
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from meantime.errors import MeantimeError
+
+log = structlog.get_logger(__name__)
+
+STATUS = {
+    "malformed": 400,
+    "invalid": 422,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "unavailable": 503,
+    "degraded": 503,
+    "barrier_timeout": 503,
+    "coordination_lost": 503,
+    "storage_unavailable": 503,
+}
+
+TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    408: "Request Timeout",
+    409: "Conflict",
+    412: "Precondition Failed",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Entity",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(status: int, detail: str, *, code: str, retryable: bool = False, **extras: Any) -> dict[str, Any]:
+    title = TITLES.get(status, "Error")
+    return {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "retryable": retryable,
+    } | extras
+
+
+def respond(status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Response[bytes]:
+    return Response(msgspec.json.encode(document), status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def on_known_error(_: Request[Any, Any, Any], error: MeantimeError) -> Response[bytes]:
+    status = STATUS.get(error.code, 500)
+    if status == 500:
+        log.error("unmapped_error", code=error.code, detail=error.detail, exc_info=error)
+    headers: dict[str, str] = {}
+    if status == 503:
+        headers["Retry-After"] = str(error.extras.get("retry_after", 1))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return respond(
+        status, problem(status, error.detail, code=error.code, retryable=error.retryable, **error.extras), headers
+    )
+
+
+def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """What the framework itself refuses: unknown paths, wrong methods, query parameters of the wrong type."""
+    codes = {404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
+    status = error.status_code
+    extras: dict[str, Any] = {"errors": error.extra} if error.extra else {}
+    headers = dict(error.headers or {})
+    return respond(status, problem(status, error.detail, code=codes.get(status, "malformed"), **extras), headers)
+
+
+def on_bug(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    log.error("unexpected_error", method=request.method, path=request.url.path, exc_info=error)
+    detail = "an unexpected error; the node's log has the details under this X-Flow-Id"
+    return respond(500, problem(500, detail, code="internal", retryable=True))
+
+
+HANDLERS: dict[type[Exception] | int, Any] = {MeantimeError: on_known_error, HTTPException: on_http_error, Exception: on_bug}
