@@ -1,0 +1,183 @@
+"""Settings of a node: defaults < TOML file < environment < flags.
+
+Every key is declared once, with its meaning; `meantime config` prints this declaration with the value in force and where it
+came from. In the environment a key is spelled `MEANTIME_<KEY>`; in the TOML file it is a top-level key.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from meantime.errors import Invalid
+
+PREFIX = "MEANTIME_"
+
+
+def _about(text: str, **limits: Any) -> Meta:
+    return Meta(description=text, **limits)
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, _about("Name of this node; keep it over restarts.", pattern="^[0-9A-Za-z._-]{1,64}$")] = "node-1"
+    host: Annotated[str, _about("Address to listen on. Beyond loopback, authentication must be on.")] = "127.0.0.1"
+    port: Annotated[int, _about("HTTP port; 0 takes a free one.", ge=0, le=65535)] = 8080
+    url: Annotated[
+        str, _about("Address under which other nodes and clients reach this node; made from host and port if empty.")
+    ] = ""
+
+    zookeeper: Annotated[str, _about("ZooKeeper servers as host:port,host:port, with an optional /chroot.")] = (
+        "127.0.0.1:2181"
+    )
+    zookeeper_root: Annotated[str, _about("Path below which everything is kept.", pattern="^/[^/].*[^/]$")] = "/meantime"
+    zookeeper_auth: Annotated[str, _about("user:password for digest ACLs on all that is created; empty for open ACLs.")] = ""
+    session_timeout: Annotated[float, _about("Seconds after which a silent node is taken for dead.", ge=1, le=60)] = 6.0
+    kafka: Annotated[
+        str, _about("Kafka clusters: brokers separated by ',', clusters by ';'. The first is the default storage.")
+    ] = "127.0.0.1:9092"
+    postgres: Annotated[str, _about("PostgreSQL as a URI.")] = "postgresql://127.0.0.1:5432/meantime"
+    postgres_pool: Annotated[int, _about("Most connections to PostgreSQL.", ge=2, le=200)] = 16
+
+    auth: Annotated[bool, _about("Ask for API keys. May be off on loopback only.")] = False
+    tls_cert: Annotated[str, _about("PEM file with the certificate chain; switches TLS on together with tls_key.")] = ""
+    tls_key: Annotated[str, _about("PEM file with the private key.")] = ""
+    tls_ca: Annotated[
+        str, _about("PEM file with the CAs whose client certificates are required; also trusted for peers.")
+    ] = ""
+
+    max_body_bytes: Annotated[int, _about("Largest request body, after decompression.", ge=1024)] = 64 * 1024 * 1024
+    max_header_bytes: Annotated[int, _about("Largest request line and headers together.", ge=1024)] = 64 * 1024
+    header_timeout: Annotated[float, _about("Seconds a client may take to send its headers.", gt=0)] = 10.0
+    body_timeout: Annotated[float, _about("Seconds a client may take to send its body.", gt=0)] = 60.0
+    max_connections: Annotated[int, _about("Most connections at once; more are answered with 503.", ge=1)] = 4096
+    stop_timeout: Annotated[float, _about("Seconds that requests in flight have to finish at a stop.", ge=0)] = 10.0
+
+    drift_limit_ms: Annotated[int, _about("Difference from cluster time at which a node becomes degraded.", ge=10)] = 500
+    clock_skew_ms: Annotated[int, _about("For tests: make this node's clock wrong by so much.")] = 0
+    clock_skew_for: Annotated[float, _about("For tests: seconds after which the skew goes away; 0 is never.", ge=0)] = 0.0
+
+    publish_wait_for: Annotated[
+        float, _about("Seconds that a publisher waits for a running switch before it gets 503.", ge=0)
+    ] = 30.0
+    barrier_timeout: Annotated[float, _about("Seconds that a switch waits for the nodes' acknowledgements.", gt=0)] = 15.0
+    min_retention_ms: Annotated[int, _about("Smallest retention of an event type.", ge=1000)] = 3_600_000
+    max_streams: Annotated[int, _about("Most event streams open at once on this node.", ge=1)] = 512
+
+    log_level: Annotated[str, _about("debug, info, warning or error.", pattern="^(debug|info|warning|error)$")] = "info"
+    log_format: Annotated[str, _about("json, or console for people.", pattern="^(json|console)$")] = "json"
+
+    def kafka_clusters(self) -> list[str]:
+        return [cluster.strip() for cluster in self.kafka.split(";") if cluster.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key as `meantime config` shows it."""
+
+    key: str
+    variable: str
+    about: str
+    default: Any
+    value: Any
+    source: str
+
+
+SECRET_KEYS = frozenset({"zookeeper_auth"})
+
+
+def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
+    config, _ = load_with_sources(file, environment, flags)
+    return config
+
+
+def load_with_sources(
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
+) -> tuple[Config, Mapping[str, str]]:
+    """The settings in force, and for each key that is not a default where its value came from."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for source, layer in _layers(file, environment, flags):
+        values |= layer
+        sources |= dict.fromkeys(layer, source)
+    config = _convert(values, sources)
+    _check(config)
+    return config, sources
+
+
+def _layers(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    keys = Config.__struct_fields__
+    in_file = _read(file) if file else {}
+    if unknown := sorted(set(in_file) - set(keys)):
+        raise Invalid(f"{file}: unknown key {unknown[0]!r}; `meantime config` lists them all")
+    in_environment = {key: environment[PREFIX + key.upper()] for key in keys if PREFIX + key.upper() in environment}
+    in_flags = {key: value for key, value in flags.items() if value is not None}
+    return [(f"file {file}", in_file), ("environment", in_environment), ("flag", in_flags)]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise Invalid(f"cannot read the configuration file {file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{file} is not valid TOML: {error}") from error
+
+
+def _convert(values: dict[str, Any], sources: Mapping[str, str]) -> Config:
+    hints = get_type_hints(Config, include_extras=True)
+    converted = {}
+    for key, value in values.items():
+        try:
+            converted[key] = msgspec.convert(value, hints[key], strict=False)
+        except msgspec.ValidationError as error:
+            raise Invalid(f"{key} (from {sources[key]}): {error}; got {value!r}") from error
+    return Config(**converted)
+
+
+def _check(config: Config) -> None:
+    if bool(config.tls_cert) != bool(config.tls_key):
+        raise Invalid("tls_cert and tls_key go together: give both or none")
+    for key in ("tls_cert", "tls_key", "tls_ca"):
+        path = getattr(config, key)
+        if path and not os.access(path, os.R_OK):
+            raise Invalid(f"{key}: cannot read {path}")
+    if not config.auth and not is_loopback(config.host):
+        raise Invalid(
+            f"refusing to listen on {config.host} without authentication: set MEANTIME_AUTH=true and make a key "
+            "with `meantime keys add`, or listen on 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def describe(config: Config, sources: Mapping[str, str]) -> list[Setting]:
+    """Every key with its meaning, its default, its value and where that came from; secrets are hidden."""
+    return [_setting(field, config, sources) for field in msgspec.structs.fields(Config)]
+
+
+def _setting(field: msgspec.structs.FieldInfo, config: Config, sources: Mapping[str, str]) -> Setting:
+    annotation = get_type_hints(Config, include_extras=True)[field.name]
+    value = getattr(config, field.name)
+    hidden = "***" if field.name in SECRET_KEYS and value else value
+    return Setting(
+        key=field.name,
+        variable=PREFIX + field.name.upper(),
+        about=annotation.__metadata__[0].description,
+        default=field.default,
+        value=without_password(hidden) if field.name == "postgres" else hidden,
+        source=sources.get(field.name, "default"),
+    )
+
+
+def without_password(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    userinfo, at, where = rest.rpartition("@")
+    user = userinfo.partition(":")[0]
+    return f"{scheme}{separator}{user}{at}{where}"

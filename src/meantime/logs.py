@@ -1,0 +1,44 @@
+"""Structured logs: one JSON object a line for machines, or aligned lines for people; always to stderr."""
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+
+def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
+    """Set up logging for this process; `bound` (the node's id, say) is in every line."""
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    last: list[structlog.types.Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        if format == "console"
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.bind_contextvars(**bound)
+    _route_library_logs(shared, last)
+
+
+def _route_library_logs(shared: list[structlog.types.Processor], last: list[structlog.types.Processor]) -> None:
+    """Lines of libraries (kazoo, uvicorn, psycopg) take the same shape, from warnings on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
