@@ -11,7 +11,10 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     ├── Forbidden               it is known who is asking, and they may not
     ├── NotFound                there is no such thing
     ├── Conflict                it is there already, or somebody is at it
-    ├── TooLarge                over a stated limit
+    ├── TooLarge                the body is over a stated limit
+    ├── HeadersTooLarge         the headers are
+    ├── BodyLate                the body did not arrive in time (retryable)
+    ├── UnknownEncoding         the body is packed in a way that is not read here
     ├── Unavailable             not now; try again (retryable)
     │   ├── Degraded            this node does not trust its clock or its view of the cluster
     │   ├── BarrierTimeout      some nodes did not acknowledge a version in time
@@ -75,6 +78,25 @@ class TooLarge(MeantimeError):
     """The request is over a limit."""
 
     code = "too_large"
+
+
+class HeadersTooLarge(MeantimeError):
+    """The request line and headers are too large."""
+
+    code = "headers_too_large"
+
+
+class BodyLate(MeantimeError):
+    """The body did not arrive in time."""
+
+    code = "body_late"
+    retryable = True
+
+
+class UnknownEncoding(MeantimeError):
+    """Send the body as it is, or with Content-Encoding: gzip."""
+
+    code = "unknown_encoding"
 
 
 class Unavailable(MeantimeError):

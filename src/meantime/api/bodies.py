@@ -1,0 +1,53 @@
+"""Reading a request's body: within its size, within its time, and unpacked when it came as gzip."""
+
+import asyncio
+import time
+import zlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from meantime.errors import BodyLate, Malformed, TooLarge, UnknownEncoding
+
+Message = MutableMapping[str, Any]
+
+
+class Body:
+    """The limits of one request's body. The size counts what comes out of the unpacking."""
+
+    def __init__(self, encoding: bytes, max_bytes: int, timeout: float) -> None:
+        self._encoding = encoding.strip().lower()
+        self._unpack = zlib.decompressobj(wbits=31) if self._encoding in (b"gzip", b"x-gzip") else None
+        self._max_bytes = max_bytes
+        self._deadline = time.monotonic() + timeout
+        self._size = 0
+
+    async def read(self, receive: Callable[[], Awaitable[Message]]) -> Message:
+        """The next piece, as the ASGI message that the application sees."""
+        try:
+            message = await asyncio.wait_for(receive(), self._deadline - time.monotonic())
+        except TimeoutError:
+            raise BodyLate() from None
+        if message["type"] == "http.request":
+            message["body"] = self._checked(message.get("body", b""), last=not message.get("more_body", False))
+        return message
+
+    def _checked(self, data: bytes, *, last: bool) -> bytes:
+        if self._encoding not in (b"", b"identity") and self._unpack is None and data:
+            raise UnknownEncoding()
+        if self._unpack is not None:
+            data = self._unpacked(data, last=last)
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise TooLarge(f"the body is over {self._max_bytes} bytes", max_body_bytes=self._max_bytes)
+        return data
+
+    def _unpacked(self, data: bytes, *, last: bool) -> bytes:
+        assert self._unpack is not None
+        room = self._max_bytes - self._size + 1
+        try:
+            unpacked = self._unpack.decompress(data, room)
+        except zlib.error as error:
+            raise Malformed(f"the body is not valid gzip: {error}") from error
+        if last and not self._unpack.eof and not self._unpack.unconsumed_tail:
+            raise Malformed("the gzip body ends too early")
+        return unpacked
