@@ -19,7 +19,11 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     │   ├── Degraded            this node does not trust its clock or its view of the cluster
     │   ├── BarrierTimeout      some nodes did not acknowledge a version in time
     │   ├── CoordinationLost    no ZooKeeper session
-    │   └── StorageUnavailable  PostgreSQL or Kafka does not answer
+    │   ├── StorageUnavailable  PostgreSQL or Kafka does not answer
+    │   └── Unreachable         no node answers the client
+    ├── PublishFailed           some events of a batch were not published (`items` says which and why)
+    ├── LeaseLost               the message is no longer leased to this consumer
+    ├── UnexpectedAnswer        what answered does not speak this API
     └── StackError              the embedded stack cannot do what was asked
 """
 
@@ -134,6 +138,30 @@ class StorageUnavailable(Unavailable):
     """The storage does not answer."""
 
     code = "storage_unavailable"
+
+
+class Unreachable(Unavailable):
+    """No node answers."""
+
+    code = "unreachable"
+
+
+class PublishFailed(MeantimeError):
+    """Some events were not published."""
+
+    code = "publish_failed"
+
+
+class LeaseLost(MeantimeError):
+    """The message is no longer leased to this consumer; stop working on it."""
+
+    code = "lease_lost"
+
+
+class UnexpectedAnswer(MeantimeError):
+    """The answer cannot be read."""
+
+    code = "unexpected_answer"
 
 
 class StackError(MeantimeError):
