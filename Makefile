@@ -1,0 +1,59 @@
+# Everything starts here: `make` shows what there is. The first target that needs it sets up Python's packages in .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down test check unit bench chaos fmt lock clean
+
+help: ## Show this help
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Install the pinned packages into .venv
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Meantime needs Python 3.11 or newer; say which one: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@echo "Setting up .venv (some minutes the first time: Spark is 400 MB) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## Take the tour: everything comes up, is shown, broken, mended and stopped
+	$(BIN)/meantime demo
+
+up: $(READY) ## Run the whole system here; Ctrl-C stops it
+	$(BIN)/meantime up
+
+down: $(READY) ## Stop what `make up` or `meantime up --detach` started
+	$(BIN)/meantime down
+
+test: check ## Everything: checks, then tests against real ZooKeeper, Kafka and PostgreSQL
+	$(BIN)/pytest tests/contract tests/system
+
+check: $(READY) ## Formatting, lint, types, layers and unit tests
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/unit
+
+bench: $(READY) ## Our side and a peer's in the same run, printed as ratios
+	$(BIN)/meantime bench
+
+chaos: $(READY) ## The fault suite at full length
+	$(BIN)/meantime chaos
+
+fmt: $(READY) ## Format and fix what can be fixed
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+lock: $(READY) ## Pin the newest allowed versions again (needs uv)
+	uv pip compile --python-version 3.11 --universal --all-extras --generate-hashes --no-header --no-annotate \
+	  --upgrade --quiet pyproject.toml -o requirements.lock
+
+clean: ## Remove .venv and caches; data directories stay
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

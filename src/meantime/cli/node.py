@@ -1,0 +1,165 @@
+"""The commands that run and set up a node: `node`, `migrate`, `config`, `keys`."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from meantime import config as settings
+from meantime.cli.output import print_json, print_table
+
+T = TypeVar("T")
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", envvar="MEANTIME_CONFIG", help="TOML file with settings.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+keys = typer.Typer(no_args_is_help=True, help="API keys: make, list and revoke them.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(node)
+    app.command()(migrate)
+    app.command()(config)
+    app.add_typer(keys, name="keys", rich_help_panel="Run")
+
+
+def node(
+    config: ConfigFile = None,
+    id: Annotated[str | None, typer.Option(help="Name of the node; keep it over restarts.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="HTTP port.")] = None,
+    zookeeper: Annotated[str | None, typer.Option(help="ZooKeeper as host:port,…")] = None,
+    kafka: Annotated[str | None, typer.Option(help="Kafka clusters; brokers by ',', clusters by ';'.")] = None,
+    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
+    auth: Annotated[bool | None, typer.Option("--auth/--no-auth", help="Ask for API keys.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(help="Certificate chain (PEM).")] = None,
+    tls_key: Annotated[str | None, typer.Option(help="Private key (PEM).")] = None,
+    clock_skew_ms: Annotated[int | None, typer.Option(help="For tests: make the clock wrong.")] = None,
+    clock_skew_for: Annotated[float | None, typer.Option(help="For tests: seconds until it is right again.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
+) -> None:
+    """Run one node in the foreground. SIGTERM and Ctrl-C stop it after what is in flight.
+
+    Every setting can also come from a file or the environment: see `meantime config`.
+
+    Example: meantime node --id node-1 --port 8080 --zookeeper zk:2181 --kafka kafka:9092 --postgres postgresql://db/meantime
+    """
+    from meantime.wiring import run_node
+
+    flags = {key: value for key, value in locals().items() if key in settings.Config.__struct_fields__}
+    run_node(settings.load(config, os.environ, flags))
+
+
+def migrate(
+    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Bring the database schema up to date. Safe to run from many places at once.
+
+    Example: meantime migrate --postgres postgresql://db/meantime
+    """
+    from meantime.database.migrate import migrate as apply
+
+    applied = apply(_postgres(postgres, config))
+    if json:
+        print_json({"applied": applied})
+    else:
+        typer.echo("\n".join(f"applied {name}" for name in applied) or "the schema is up to date")
+
+
+def config(config: ConfigFile = None, json: Json = False) -> None:
+    """Show every setting: its meaning, its value and where that came from.
+
+    Example: MEANTIME_PORT=9000 meantime config
+    """
+    values, sources = settings.load_with_sources(config, os.environ, {})
+    described = settings.describe(values, sources)
+    if json:
+        print_json([asdict(setting) for setting in described])
+        return
+    rows = [[setting.key, str(setting.value), setting.source, setting.about] for setting in described]
+    print_table(["key", "value", "from", "meaning"], rows)
+
+
+@keys.command("add")
+def keys_add(
+    name: Annotated[str, typer.Argument(help="What to call it, e.g. billing-service.")],
+    scope: Annotated[list[str], typer.Option("--scope", "-s", help="What it may do; repeat for several.")],
+    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Make a key. It is shown once and stored only as a digest.
+
+    Scopes: admin, publish:<event type>, read:<event type>, produce:<group>, consume:<topic>, timers, apps; `*` in a name
+    stands for anything.
+
+    Example: meantime keys add billing -s publish:orders -s 'read:orders.*'
+    """
+    id, key = _with_keys(postgres, config, lambda store: store.add(name, scope, _now_ms()))
+    if json:
+        print_json({"id": id, "name": name, "scopes": scope, "key": key})
+    else:
+        typer.echo(f"{key}\n\nKeep it now: it cannot be shown again. Revoke it with `meantime keys revoke {id}`.")
+
+
+@keys.command("list")
+def keys_list(
+    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None, config: ConfigFile = None, json: Json = False
+) -> None:
+    """List the keys, the revoked ones too. The keys themselves are not stored.
+
+    Example: meantime keys list --json
+    """
+    found = _with_keys(postgres, config, lambda store: store.list())
+    if json:
+        print_json([asdict(key) for key in found])
+        return
+    rows = [[key.id, key.name, " ".join(key.scopes), "revoked" if key.revoked_ms else "valid"] for key in found]
+    print_table(["id", "name", "scopes", "state"], rows)
+
+
+@keys.command("revoke")
+def keys_revoke(
+    id: Annotated[str, typer.Argument(help="The id that `keys list` shows.")],
+    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Revoke a key. It stops working on every node at once.
+
+    Example: meantime keys revoke 3f2a91bc
+    """
+    _with_keys(postgres, config, lambda store: store.revoke(id, _now_ms()))
+    print_json({"revoked": id}) if json else typer.echo(f"revoked {id}")
+
+
+def _postgres(flag: str | None, file: Path | None) -> str:
+    """Flag, file and environment come first; then the running stack of the data directory."""
+    from meantime.stack.discovery import discover
+
+    values, sources = settings.load_with_sources(file, os.environ, {"postgres": flag})
+    return values.postgres if "postgres" in sources else discover(None).postgres
+
+
+def _with_keys(postgres: str | None, file: Path | None, act: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+    from meantime.access.keys import Keys
+    from meantime.database.pool import open_database
+
+    async def run() -> T:
+        async with open_database(_postgres(postgres, file), size=2) as database:
+            return await act(Keys(database))
+
+    return asyncio.run(run())
+
+
+def _now_ms() -> int:
+    from meantime.clock import SystemClock
+
+    return SystemClock().now_ms()
