@@ -6,7 +6,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 REGISTRY = CollectorRegistry()
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4"
 
 ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)

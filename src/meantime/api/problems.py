@@ -83,8 +83,10 @@ def on_known_error(_: Request[Any, Any, Any], error: MeantimeError) -> Response[
     )
 
 
-def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """What the framework itself refuses: unknown paths, wrong methods, query parameters of the wrong type."""
+    if error.status_code >= 500:
+        return on_bug(request, error)
     codes = {404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
     status = error.status_code
     extras: dict[str, Any] = {"errors": error.extra} if error.extra else {}

@@ -6,7 +6,8 @@ adds both. Everything after the headers (body size, body time) is checked by the
 
 import asyncio
 import ssl
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
@@ -50,11 +51,11 @@ def guarded_protocol(max_header_bytes: int, header_timeout: float) -> type[HttpT
             super().on_headers_complete()
 
         def data_received(self, data: bytes) -> None:
+            super().data_received(data)
             if self._in_headers:
                 self._header_bytes += len(data)
-            super().data_received(data)
-            if self._in_headers and self._header_bytes > max_header_bytes:
-                self._refuse(431, "Request Header Fields Too Large")
+                if self._header_bytes > max_header_bytes:
+                    self._refuse(431, "Request Header Fields Too Large")
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._forget_deadline()
@@ -87,8 +88,9 @@ def guarded_protocol(max_header_bytes: int, header_timeout: float) -> type[HttpT
 class Server(uvicorn.Server):
     """uvicorn without its signal handlers: the node decides when to stop."""
 
-    def capture_signals(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 def make_server(app: Edge, listening: Listening) -> Server:

@@ -1,0 +1,50 @@
+"""The HTTP surface: one table of routes, and the application made of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.di import Provide
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from meantime import __version__
+from meantime.api import common
+from meantime.api.common import Cluster
+from meantime.api.problems import HANDLERS
+from meantime.api.schema_page import SchemaPage
+
+ROUTES: list[Any] = [*common.ROUTES]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What handlers may ask for, by the name of the parameter."""
+
+    cluster: Cluster
+
+
+def create_app(services: Services) -> Litestar:
+    return Litestar(
+        route_handlers=ROUTES,
+        dependencies={name: _provide(getattr(services, name)) for name in services.__slots__},
+        exception_handlers=HANDLERS,
+        openapi_config=OpenAPIConfig(
+            title="Meantime",
+            version=__version__,
+            description="An event broker with a sense of time.",
+            path="/schema",
+            render_plugins=[SchemaPage(), JsonRenderPlugin()],
+            use_handler_docstrings=True,
+        ),
+        request_max_body_size=None,
+        logging_config=None,
+        type_encoders={msgspec.Raw: bytes},
+        debug=False,
+        pdb_on_exception=False,
+    )
+
+
+def _provide(service: Any) -> Provide:
+    return Provide(lambda: service, sync_to_thread=False, use_cache=True)
