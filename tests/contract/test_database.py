@@ -1,0 +1,146 @@
+"""The database package on a real PostgreSQL."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from meantime.access.keys import Doorkeeper, Keys
+from meantime.database.listener import open_listener
+from meantime.database.migrate import migrate
+from meantime.database.pool import open_database
+from meantime.errors import Invalid, NotFound, StorageUnavailable, Unauthenticated
+
+SCHEMA = Path(__file__).parents[2] / "src" / "meantime" / "database" / "schema.txt"
+
+DESCRIPTION = """
+SELECT format('column %s.%s %s%s%s', table_name, column_name, data_type,
+              CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END, coalesce(' default ' || column_default, ''))
+  FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE '%yoyo%'
+UNION ALL
+SELECT format('index %s', indexdef) FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE '%yoyo%'
+UNION ALL
+SELECT format('constraint %s %s', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
+ WHERE connamespace = 'public'::regnamespace AND contype IN ('f', 'c') AND conrelid::regclass::text NOT LIKE '%yoyo%'
+ ORDER BY 1
+"""
+
+CUT_ALL_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture
+def uri(services) -> Iterator[str]:
+    """A database of its own, empty."""
+    name = f"test_{uuid4().hex[:12]}"
+    with psycopg.connect(services.postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    yield urlunsplit(urlsplit(services.postgres)._replace(path=f"/{name}"))
+    with psycopg.connect(services.postgres, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def describe(uri: str) -> str:
+    with psycopg.connect(uri) as connection:
+        return "\n".join(row[0] for row in connection.execute(DESCRIPTION)) + "\n"
+
+
+def test_the_schema_is_the_sum_of_the_migrations(uri: str) -> None:
+    migrate(uri)
+    described = describe(uri)
+    if os.environ.get("MEANTIME_WRITE_SCHEMA"):
+        SCHEMA.write_text(described)
+    assert described == SCHEMA.read_text(), "if the change is meant: MEANTIME_WRITE_SCHEMA=1 make test"
+
+
+def test_migrating_again_does_nothing_and_many_may_migrate_at_once(uri: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        applied = list(pool.map(migrate, [uri] * 4))
+    assert sorted(map(bool, applied)) == [False, False, False, True]
+    assert migrate(uri) == []
+
+
+def test_a_lock_left_by_a_killed_migration_does_not_matter(uri: str) -> None:
+    migrate(uri)
+    with psycopg.connect(uri) as connection:
+        connection.execute("INSERT INTO yoyo_lock (locked, pid) VALUES (1, 999999)")
+    assert migrate(uri) == []
+
+
+async def test_a_database_that_does_not_answer_is_storage_unavailable() -> None:
+    async with open_database("postgresql://127.0.0.1:1/none", wait_for=0.3) as database:
+        assert not await database.reachable()
+        with pytest.raises(StorageUnavailable, match="does not answer"):
+            await database.fetch_one("SELECT 1")
+    with pytest.raises(StorageUnavailable):
+        await asyncio.to_thread(migrate, "postgresql://127.0.0.1:1/none")
+
+
+async def test_a_transaction_is_all_or_nothing(uri: str) -> None:
+    async with open_database(uri) as database:
+        await database.execute("CREATE TABLE t (n INT PRIMARY KEY)")
+
+        async def insert_twice() -> None:
+            async with database.transaction() as connection:
+                await connection.execute("INSERT INTO t VALUES (1)")
+                await connection.execute("INSERT INTO t VALUES (1)")
+
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            await insert_twice()
+        assert await database.fetch_all("SELECT n FROM t") == []
+
+
+async def test_a_listener_hears_and_says_when_it_may_have_missed_something(uri: str) -> None:
+    heard: asyncio.Queue[str | None] = asyncio.Queue()
+    async with open_database(uri) as database, open_listener(uri) as listener:
+        listener.subscribe("news", heard.put_nowait)
+        assert await asyncio.wait_for(heard.get(), 5) is None
+        await database.execute("SELECT pg_notify('news', 'first')")
+        assert await asyncio.wait_for(heard.get(), 5) == "first"
+        with psycopg.connect(uri, autocommit=True) as connection:
+            connection.execute(CUT_ALL_OTHERS)
+        assert await asyncio.wait_for(heard.get(), 5) is None
+        await database.execute("SELECT pg_notify('news', 'second')")
+        assert await asyncio.wait_for(heard.get(), 5) == "second"
+
+
+async def test_a_revoked_key_stops_working_at_once(uri: str) -> None:
+    await asyncio.to_thread(migrate, uri)
+    async with open_database(uri) as database, open_listener(uri) as listener:
+        keys, door = Keys(database), Doorkeeper(database, listener)
+        id, key = await keys.add("billing", ["publish:orders"], now_ms=1)
+        for _ in range(3):
+            identity = await door.identify(f"Bearer {key}")
+        assert (identity.key_id, identity.scopes) == (id, frozenset({"publish:orders"}))
+        other_node = Keys(database)
+        await other_node.revoke(id, now_ms=2)
+        async with asyncio.timeout(2):
+            while True:
+                try:
+                    await door.identify(f"Bearer {key}")
+                except Unauthenticated:
+                    break
+        with pytest.raises(NotFound):
+            await keys.revoke(id, now_ms=3)
+
+
+async def test_keys_are_stored_as_digests_only(uri: str) -> None:
+    await asyncio.to_thread(migrate, uri)
+    async with open_database(uri) as database:
+        _, key = await Keys(database).add("billing", ["admin"], now_ms=1)
+        rows = await database.fetch_all("SELECT * FROM api_keys")
+    assert key.rpartition("_")[2] not in repr(rows)
+
+
+async def test_a_key_needs_a_name_and_proper_scopes() -> None:
+    async with open_database("postgresql://127.0.0.1:1/none", wait_for=0.3) as database:
+        for name, scopes in [("", ["admin"]), ("a b", ["admin"]), ("ok", []), ("ok", ["root"])]:
+            with pytest.raises(Invalid):
+                await Keys(database).add(name, scopes, now_ms=1)
