@@ -31,12 +31,17 @@ class EventType:
     cleanup_policy: str
     adopt_topic: str | None
     document: dict[str, Any]
+    version: int = 1
+    adopt_storage_id: str | None = None
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """One stretch of an event type's life. `latest_offsets` is by partition, -1 where nothing was ever written, and None
-    while the timeline is active. A fake timeline has order 0 and no id."""
+    while the timeline is active. Writes came at `switched_at_ms` and left at `closed_at_ms`; the topic is dropped at
+    `cleaned_up_at_ms` (planned) and then `deleted`. A fake timeline has order 0 and no id."""
 
     id: UUID | None
     event_type: str
@@ -46,6 +51,7 @@ class Timeline:
     partitions: int
     created_at_ms: int
     switched_at_ms: int | None = None
+    closed_at_ms: int | None = None
     latest_offsets: tuple[int, ...] | None = None
     cleaned_up_at_ms: int | None = None
     deleted: bool = False

@@ -1,0 +1,153 @@
+"""What a node knows of event types, timelines and storages: PostgreSQL's answer, kept while it is known to be fresh.
+
+The invariant: an entry is used only while the node would have heard of a change. PostgreSQL notifies every change; when
+the listener is not connected, nothing is kept and every question is asked anew. A change that arrives while an answer is
+under way makes that answer worthless, and the question is asked again. Entries also expire by themselves, in case a
+connection died without telling.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from meantime.errors import NotFound
+from meantime.streams.model import EventType, Storage, Timeline
+from meantime.streams.postgres import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
+
+
+class News(Protocol):
+    """The part of `database.listener.Listener` that is used here."""
+
+    connected: bool
+
+    def subscribe(self, channel: str, subscriber: "Subscriber") -> None: ...
+
+
+class Subscriber(Protocol):
+    def __call__(self, payload: str | None, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    event_type: EventType
+    timelines: tuple[Timeline, ...]
+    read_at: float
+
+    @property
+    def active(self) -> Timeline:
+        return self.timelines[-1]
+
+
+class Catalog:
+    def __init__(self, store: Store, news: News, *, keep_for: float = 10.0, look_every: float = 2.0) -> None:
+        self._store = store
+        self._news = news
+        self._keep_for = keep_for
+        self._look_every = look_every
+        self._entries: dict[str, Entry] = {}
+        self._generations: dict[str, int] = {}
+        self._generation = 0
+        self._changes: dict[str, asyncio.Event] = {}
+        self._storages: dict[str, Storage] = {}
+        self._storages_stale = True
+        news.subscribe(EVENT_TYPES_CHANNEL, self._heard)
+        news.subscribe(STORAGES_CHANNEL, self._storages_heard)
+
+    async def event_type(self, name: str) -> EventType:
+        return (await self.entry(name)).event_type
+
+    async def timelines(self, name: str) -> tuple[Timeline, ...]:
+        """All of them in order, closed and cleaned-up ones too; the fake one where the database has none."""
+        return (await self.entry(name)).timelines
+
+    async def entry(self, name: str) -> Entry:
+        known = self._entries.get(name)
+        if known is not None and self._news.connected and time.monotonic() - known.read_at < self._keep_for:
+            return known
+        return await self.reload(name)
+
+    async def reload(self, name: str) -> Entry:
+        """Ask PostgreSQL, whatever is known."""
+        while True:
+            before = self._generation_of(name)
+            read_at = time.monotonic()
+            found = await self._store.event_type(name)
+            if before == self._generation_of(name):
+                break
+        if found is None:
+            self._forget(name)
+            raise NotFound(f"event type {name!r} does not exist")
+        entry = Entry(*found, read_at)
+        await self._know_storages(entry)
+        self._remember(name, entry)
+        return entry
+
+    async def wait_for_change(self, name: str, known: tuple[Timeline, ...]) -> None:
+        """Return when the timelines are no longer `known`, or the event type is gone."""
+        while True:
+            changed = self._changes.setdefault(name, asyncio.Event())
+            try:
+                if (await self.entry(name)).timelines != known:
+                    return
+            except NotFound:
+                return
+            try:
+                async with asyncio.timeout(self._look_every):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    def storage(self, id: str) -> Storage:
+        """A storage that some timeline read here lives in, or any other that is registered."""
+        try:
+            return self._storages[id]
+        except KeyError:
+            raise NotFound(f"storage {id!r} does not exist") from None
+
+    def default_storage(self) -> Storage:
+        for storage in self._storages.values():
+            if storage.default:
+                return storage
+        raise NotFound("there is no default storage")
+
+    async def reload_storages(self) -> tuple[Storage, ...]:
+        self._storages_stale = False
+        storages = await self._store.storages()
+        self._storages = {storage.id: storage for storage in storages}
+        return storages
+
+    def forget(self, name: str) -> None:
+        """What is known of this event type may be wrong: ask again, and tell those who wait for a change."""
+        self._generations[name] = self._generations.get(name, 0) + 1
+        self._forget(name)
+
+    def _generation_of(self, name: str) -> tuple[int, int]:
+        return self._generation, self._generations.get(name, 0)
+
+    def _remember(self, name: str, entry: Entry) -> None:
+        if self._news.connected:
+            self._entries[name] = entry
+
+    def _forget(self, name: str) -> None:
+        self._entries.pop(name, None)
+        changed = self._changes.pop(name, None)
+        if changed is not None:
+            changed.set()
+
+    async def _know_storages(self, entry: Entry) -> None:
+        used = {timeline.storage_id for timeline in entry.timelines if not timeline.deleted}
+        if self._storages_stale or not used <= self._storages.keys():
+            await self.reload_storages()
+
+    def _heard(self, name: str | None, /) -> None:
+        if name is not None:
+            self.forget(name)
+            return
+        self._generation += 1
+        for known in {*self._entries, *self._changes}:
+            self._forget(known)
+
+    def _storages_heard(self, _: str | None, /) -> None:
+        self._storages_stale = True
+        self._heard(None)

@@ -1,0 +1,166 @@
+"""Event types, timelines and storages in PostgreSQL.
+
+Every change to an event type notifies the channel `meantime_event_types` with its name in the same transaction, so nodes
+hear of it exactly when it can be read.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from meantime.database.pool import Connection, Database
+from meantime.database.queries import load
+from meantime.streams.model import EventType, Storage, Timeline
+
+EVENT_TYPES_CHANNEL = "meantime_event_types"
+STORAGES_CHANNEL = "meantime_storages"
+
+
+class Store:
+    """Reads for the catalog; the writes of event types."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.queries = load("meantime.streams", "queries.sql")
+
+    async def event_type(self, name: str) -> tuple[EventType, tuple[Timeline, ...]] | None:
+        rows = await self.database.fetch_all(self.queries["event_type_with_timelines"], {"name": name})
+        if not rows:
+            return None
+        event_type = _event_type(rows[0])
+        timelines = tuple(_timeline(row) for row in rows if row["id"] is not None)
+        return event_type, timelines or (_fake_timeline(event_type),)
+
+    async def event_type_documents(self) -> list[dict[str, Any]]:
+        rows = await self.database.fetch_all(self.queries["event_type_documents"])
+        return [row["document"] for row in rows]
+
+    async def storages(self) -> tuple[Storage, ...]:
+        return tuple(_storage(row) for row in await self.database.fetch_all(self.queries["storages"]))
+
+    async def insert_event_type(self, event_type: EventType, first: Timeline | None) -> bool:
+        """Declare it, with its first timeline unless it adopts a topic; False when the name is taken."""
+        async with self.database.transaction() as connection:
+            cursor = await connection.execute(self.queries["insert_event_type"], _declaration(event_type))
+            if cursor.rowcount == 0:
+                return False
+            if first is not None:
+                await self.insert_timeline(connection, first)
+            await self.notify(connection, event_type.name)
+        return True
+
+    async def insert_timeline(self, connection: Connection, timeline: Timeline) -> None:
+        """Give a topic its timeline; from here on it is no longer doomed."""
+        await connection.execute(self.queries["insert_timeline"], _timeline_params(timeline))
+        await connection.execute(self.queries["spare_topic"], {"storage_id": timeline.storage_id, "topic": timeline.topic})
+
+    async def update_event_type(self, event_type: EventType, believed_version: int) -> bool:
+        async with self.database.transaction() as connection:
+            params = _declaration(event_type) | {"version": believed_version}
+            cursor = await connection.execute(self.queries["update_event_type"], params)
+            if cursor.rowcount == 0:
+                return False
+            await connection.execute(
+                self.queries["move_cleanup"], {"name": event_type.name, "retention_ms": event_type.retention_ms}
+            )
+            await self.notify(connection, event_type.name)
+        return True
+
+    async def notify(self, connection: Connection, name: str) -> None:
+        await connection.execute(self.queries["notify_event_type"], {"name": name})
+
+    async def doom(self, storage_id: str, topic: str, not_before_ms: int) -> None:
+        params = {"storage_id": storage_id, "topic": topic, "not_before_ms": not_before_ms}
+        await self.database.execute(self.queries["doom_topic"], params)
+
+
+def _event_type(row: Mapping[str, Any]) -> EventType:
+    document: dict[str, Any] = row["document"]
+    return EventType(
+        name=row["name"],
+        category=row["category"],
+        partition_strategy=document["partition_strategy"],
+        partition_key_fields=tuple(document["partition_key_fields"]),
+        partitions=row["declared_partitions"],
+        retention_ms=row["retention_ms"],
+        cleanup_policy=row["cleanup_policy"],
+        adopt_topic=row["adopt_topic"],
+        document=document,
+        version=row["version"],
+        adopt_storage_id=row["adopt_storage_id"],
+        created_at_ms=row["declared_at_ms"],
+        updated_at_ms=row["updated_at_ms"],
+    )
+
+
+def _timeline(row: Mapping[str, Any]) -> Timeline:
+    offsets = row["latest_offsets"]
+    return Timeline(
+        id=row["id"],
+        event_type=row["event_type"],
+        order=row["ord"],
+        storage_id=row["storage_id"],
+        topic=row["topic"],
+        partitions=row["partitions"],
+        created_at_ms=row["created_at_ms"],
+        switched_at_ms=row["switched_at_ms"],
+        closed_at_ms=row["closed_at_ms"],
+        latest_offsets=None if offsets is None else tuple(offsets),
+        cleaned_up_at_ms=row["cleaned_up_at_ms"],
+        deleted=row["deleted"],
+    )
+
+
+def _fake_timeline(event_type: EventType) -> Timeline:
+    """What serves an event type that has no timeline in the database: the topic it adopted, in memory only."""
+    assert event_type.adopt_topic is not None
+    assert event_type.adopt_storage_id is not None
+    return Timeline(
+        id=None,
+        event_type=event_type.name,
+        order=0,
+        storage_id=event_type.adopt_storage_id,
+        topic=event_type.adopt_topic,
+        partitions=event_type.partitions,
+        created_at_ms=event_type.created_at_ms,
+        switched_at_ms=event_type.created_at_ms,
+    )
+
+
+def _timeline_params(timeline: Timeline) -> dict[str, UUID | str | int | None]:
+    return {
+        "id": timeline.id,
+        "event_type": timeline.event_type,
+        "ord": timeline.order,
+        "storage_id": timeline.storage_id,
+        "topic": timeline.topic,
+        "partitions": timeline.partitions,
+        "created_at_ms": timeline.created_at_ms,
+        "switched_at_ms": timeline.switched_at_ms,
+    }
+
+
+def _declaration(event_type: EventType) -> dict[str, Any]:
+    return {
+        "name": event_type.name,
+        "document": Jsonb(event_type.document),
+        "category": event_type.category,
+        "partitions": event_type.partitions,
+        "retention_ms": event_type.retention_ms,
+        "cleanup_policy": event_type.cleanup_policy,
+        "adopt_topic": event_type.adopt_topic,
+        "adopt_storage_id": event_type.adopt_storage_id,
+        "now_ms": event_type.updated_at_ms,
+    }
+
+
+def _storage(row: Mapping[str, Any]) -> Storage:
+    return Storage(
+        id=row["id"],
+        bootstrap_servers=row["bootstrap_servers"],
+        settings=row["settings"],
+        default=row["is_default"],
+        storage_type=row["storage_type"],
+    )
