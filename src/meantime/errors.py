@@ -7,10 +7,13 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     MeantimeError
     ├── Malformed               the request cannot be read
     ├── Invalid                 the request can be read and makes no sense
+    │   └── BadCursor           a cursor points to no place in its event type (`reason` says why)
+    ├── CursorsUnavailable      a stream cannot start at these cursors (`cursors` says where it can)
     ├── Unauthenticated         nobody knows who is asking
     ├── Forbidden               it is known who is asking, and they may not
     ├── NotFound                there is no such thing
     ├── Conflict                it is there already, or somebody is at it
+    │   └── VersionMoved        a compare-and-set came too late
     ├── TooLarge                the body is over a stated limit
     ├── HeadersTooLarge         the headers are
     ├── BodyLate                the body did not arrive in time (retryable)
@@ -54,6 +57,22 @@ class Invalid(MeantimeError):
     code = "invalid"
 
 
+class BadCursor(Invalid):
+    """The cursor points to no place in this event type."""
+
+    code = "bad_cursor"
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail, reason=reason)
+        self.reason = reason
+
+
+class CursorsUnavailable(MeantimeError):
+    """The stream cannot start at these cursors."""
+
+    code = "cursors_unavailable"
+
+
 class Unauthenticated(MeantimeError):
     """Say who you are: send `Authorization: Bearer <key>`."""
 
@@ -76,6 +95,12 @@ class Conflict(MeantimeError):
     """It exists already, or somebody else is at it."""
 
     code = "conflict"
+
+
+class VersionMoved(Conflict):
+    """Somebody else has changed it in the meantime."""
+
+    code = "version_moved"
 
 
 class TooLarge(MeantimeError):

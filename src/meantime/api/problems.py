@@ -17,6 +17,8 @@ log = structlog.get_logger(__name__)
 STATUS = {
     "malformed": 400,
     "invalid": 422,
+    "bad_cursor": 422,
+    "cursors_unavailable": 412,
     "unauthenticated": 401,
     "forbidden": 403,
     "not_found": 404,
