@@ -27,10 +27,10 @@ def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(**bound)
-    _route_library_logs(shared, last)
+    _route_library_logs(level, shared, last)
 
 
-def _route_library_logs(shared: list[structlog.types.Processor], last: list[structlog.types.Processor]) -> None:
+def _route_library_logs(level: str, shared: list[structlog.types.Processor], last: list[structlog.types.Processor]) -> None:
     """Lines of libraries (kazoo, uvicorn, psycopg) take the same shape, from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -42,3 +42,4 @@ def _route_library_logs(shared: list[structlog.types.Processor], last: list[stru
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    logging.getLogger("meantime").setLevel(level.upper())
