@@ -1,0 +1,114 @@
+"""One leader, and standbys who take over when it goes.
+
+Candidates stand in line below `<root>/elections/<name>`; the head leads. Each leadership has an epoch that is greater than
+all before it: whatever the leader writes should carry it, so that a former leader who does not know yet can be refused.
+A leader stops as soon as its connection is SUSPENDED, which is before ZooKeeper can let anybody else be leader, and stands
+at the end of the line again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+from meantime.coordination.line import Line, Ticket
+from meantime.coordination.session import Session, SessionState
+from meantime.errors import CoordinationLost, NotFound
+
+log = logging.getLogger(__name__)
+
+RETRY_EVERY = 0.2
+
+
+class Leadership:
+    """A time of being the leader; over for good once `ended` is set."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.ended = asyncio.Event()
+
+    @property
+    def held(self) -> bool:
+        return not self.ended.is_set()
+
+    def require(self) -> None:
+        """Raise `CoordinationLost` when it is over; to be asked before every act of a leader."""
+        if self.ended.is_set():
+            raise CoordinationLost("this process is not the leader any more")
+
+
+class Election:
+    def __init__(self, session: Session, name: str, candidate: str) -> None:
+        self._session = session
+        self._path = session.layout.election(name)
+        self._name = name
+        self._line = Line(session, self._path, candidate.encode())
+
+    @asynccontextmanager
+    async def leadership(self) -> AsyncIterator[Leadership]:
+        """Wait in line for as long as it takes; the block runs as leader and must stop when `ended` is set."""
+        ticket = await self._win()
+        leadership = Leadership(ticket.epoch)
+        unsubscribe = self._session.on_change(lambda state: _end_unless_connected(leadership, state))
+        _end_unless_connected(leadership, self._session.state)
+        log.info("leader of %s, epoch %d", self._name, ticket.epoch)
+        try:
+            yield leadership
+        finally:
+            unsubscribe()
+            leadership.ended.set()
+            log.info("no longer leader of %s, epoch %d", self._name, ticket.epoch)
+            with suppress(CoordinationLost):
+                await self._session.discard(ticket.path)
+
+    async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
+        """Lead whenever elected, for ever: `lead` is cancelled when the leadership ends, and called again with the next
+        one. When it returns or fails, the leadership is passed on."""
+        while True:
+            async with self.leadership() as leadership:
+                await self._lead(lead, leadership)
+
+    async def leader(self) -> str | None:
+        """Who leads now, as the candidate named itself."""
+        with suppress(NotFound):
+            for name in (await self._line.waiting())[:1]:
+                return (await self._session.get(f"{self._path}/{name}")).text
+        return None
+
+    async def _lead(self, lead: Callable[[Leadership], Awaitable[None]], leadership: Leadership) -> None:
+        work = asyncio.ensure_future(lead(leadership))
+        end = asyncio.ensure_future(leadership.ended.wait())
+        try:
+            await asyncio.wait({work, end}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (work, end):
+                task.cancel()
+            (outcome, _) = await asyncio.gather(work, end, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            log.error("leading %s failed: %s", self._name, outcome, exc_info=outcome)
+            await asyncio.sleep(RETRY_EVERY)
+
+    async def _win(self) -> Ticket:
+        while True:
+            await self._session.wait_connected()
+            try:
+                ticket = await self._line.enter()
+                await self._wait_for_head(ticket)
+            except CoordinationLost as error:
+                log.info("standing for %s again: %s", self._name, error)
+                await asyncio.sleep(RETRY_EVERY)
+            else:
+                return ticket
+
+    async def _wait_for_head(self, ticket: Ticket) -> None:
+        try:
+            await self._line.wait_for_head(ticket)
+        except BaseException:
+            with suppress(CoordinationLost):
+                await self._session.discard(ticket.path)
+            raise
+
+
+def _end_unless_connected(leadership: Leadership, state: SessionState) -> None:
+    if state is not SessionState.CONNECTED:
+        leadership.ended.set()

@@ -1,0 +1,127 @@
+"""Who is there: `<root>/members/<node>`, an ephemeral JSON record per node.
+
+`current` is what ZooKeeper said last; it stands while there is no connection. The own record is a wish that is kept true:
+`join` states it, and it is written, re-written after a change and made again in a new session. The record of a killed
+predecessor of the same name is waited for, see `presence`.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from meantime.coordination.following import RETRY_EVERY, Directory, open_directory
+from meantime.coordination.presence import claim
+from meantime.coordination.pulse import Pulse
+from meantime.coordination.session import Session
+from meantime.coordination.tasks import running
+from meantime.errors import CoordinationLost, MeantimeError
+
+log = logging.getLogger(__name__)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why something is not as it should be: a stable code and a sentence."""
+
+    code: str
+    detail: str
+
+
+class Member(msgspec.Struct, frozen=True):
+    """What a node says of itself. Unknown fields of newer releases are ignored."""
+
+    id: str
+    url: str
+    release: str
+    started_at_ms: int
+    state: str = "degraded"
+    reasons: tuple[Reason, ...] = ()
+    clock_offset_ms: float = 0.0
+
+
+@asynccontextmanager
+async def open_members(session: Session) -> AsyncIterator["Members"]:
+    async with open_directory(session, session.layout.members) as directory:
+        members = Members(session, directory)
+        async with running(members.run(), name="membership"):
+            yield members
+        await members.leave()
+
+
+class Members:
+    def __init__(self, session: Session, directory: Directory) -> None:
+        self.joined = asyncio.Event()
+        """Set while the own record is in ZooKeeper."""
+        self._session = session
+        self._directory = directory
+        self._wish: Member | None = None
+        self._written: tuple[int | None, bytes] | None = None
+        self._pulse = Pulse()
+        self.current: Mapping[str, Member] = {}
+        """By id."""
+        directory.on_change(self._decode_all)
+        session.on_change(self._pulse.beat)
+
+    def _decode_all(self) -> None:
+        decoded = (_decode(name, data) for name, data in self._directory.current.items())
+        self.current = {member.id: member for member in decoded if member}
+
+    @property
+    def known(self) -> asyncio.Event:
+        """Set once the members were read for the first time."""
+        return self._directory.known
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        return self._directory.on_change(listener)
+
+    def join(self, member: Member) -> None:
+        """State the own record, or another one under the same id; `joined` tells when ZooKeeper has it."""
+        self._wish = member
+        self._pulse.beat()
+
+    async def leave(self) -> None:
+        """Go at once instead of when the session ends."""
+        if self._wish is None:
+            return
+        path, self._wish = self._session.layout.member(self._wish.id), None
+        try:
+            await self._session.discard(path)
+        except CoordinationLost:
+            log.info("left without a ZooKeeper connection; the record goes with the session")
+
+    async def run(self) -> None:
+        while True:
+            seen = self._pulse.count
+            await self._session.wait_connected()
+            try:
+                if self._wish:
+                    await self._write(self._wish)
+            except MeantimeError as error:
+                log.warning("the member record could not be written: %s", error)
+                await asyncio.sleep(RETRY_EVERY)
+            else:
+                await self._pulse.beyond(seen)
+
+    async def _write(self, member: Member) -> None:
+        data = msgspec.json.encode(member)
+        if self._written == (self._session.id, data):
+            return
+        path = self._session.layout.member(member.id)
+        node = await claim(self._session, path, data, self._pulse.beat)
+        if node is None:
+            self.joined.clear()
+            log.warning("another session still holds %s: waiting for it to end", path)
+            return
+        await self._session.set(path, data)
+        self._written = (self._session.id, data)
+        self.joined.set()
+
+
+def _decode(name: str, data: bytes) -> Member | None:
+    try:
+        return msgspec.json.decode(data, type=Member)
+    except msgspec.MsgspecError as error:
+        log.warning("the member record of %s cannot be read: %s", name, error)
+        return None

@@ -1,0 +1,125 @@
+"""A node's part in the version barrier: look, react, acknowledge; see `barrier` for why it is done in this order."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from meantime.coordination.presence import claim
+from meantime.coordination.pulse import Pulse
+from meantime.coordination.session import Session, SessionState
+from meantime.coordination.structure import ensure_structure
+from meantime.coordination.znodes import Znode
+from meantime.errors import CoordinationLost, MeantimeError
+
+log = logging.getLogger(__name__)
+
+React = Callable[[int, frozenset[str]], Awaitable[None]]
+
+LOOK_EVERY = 5.0
+RETRY_FIRST = 0.05
+RETRY_MOST = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a node reacts to."""
+
+    version: int = 0
+    locked: frozenset[str] = frozenset()
+
+
+class ReactionFailed(Exception):
+    """The local reaction raised; it is not acknowledged."""
+
+
+class Participant:
+    def __init__(self, session: Session, node_id: str, react: React) -> None:
+        self.registered = asyncio.Event()
+        """Set from the first acknowledgement in a session until that session is lost."""
+        self.situation = Situation()
+        """What this node has reacted to last."""
+        self._session = session
+        self._path = session.layout.acknowledgement(node_id)
+        self._react = react
+        self._pulse = Pulse()
+        self._joined: int | None = None
+        self._caught_up = False
+        self._acknowledged: int | None = None
+        session.on_change(self._session_changed)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self.registered.clear()
+        self._pulse.beat()
+
+    async def run(self) -> None:
+        delay = RETRY_FIRST
+        while True:
+            seen = self._pulse.count
+            await self._session.wait_connected()
+            if await self._turn_went_well(delay):
+                delay = RETRY_FIRST
+                # Watches wake this loop; the regular look repairs what an outsider may do to the own node.
+                await self._pulse.beyond(seen, LOOK_EVERY)
+            else:
+                await self._pulse.beyond(seen, delay)
+                delay = min(delay * 2, RETRY_MOST)
+
+    async def leave(self) -> None:
+        self.registered.clear()
+        try:
+            await self._session.discard(self._path)
+        except CoordinationLost:
+            log.info("left the barrier without a ZooKeeper connection; the registration goes with the session")
+
+    async def _turn_went_well(self, delay: float) -> bool:
+        try:
+            await self._turn()
+        except ReactionFailed as failure:
+            log.warning("%s; trying again in %.2f s", failure, delay, exc_info=failure.__cause__)
+        except MeantimeError as error:
+            log.info("the barrier starts over: %s", error)
+            self._joined = None
+        else:
+            return True
+        return False
+
+    async def _turn(self) -> None:
+        if self._joined != self._session.id and not await self._join():
+            return
+        situation, own = await self._look()
+        if own is None or own.owner != self._session.id:
+            raise CoordinationLost(f"the registration {self._path} is gone")
+        if situation != self.situation or not self._caught_up:
+            await self._react_to(situation)
+        if situation.version != self._acknowledged:
+            await self._session.set(self._path, str(situation.version).encode(), own.version)
+            self._acknowledged = situation.version
+        self.registered.set()
+
+    async def _join(self) -> bool:
+        await ensure_structure(self._session)
+        data = str(self.situation.version).encode()
+        if await claim(self._session, self._path, data, self._pulse.beat) is None:
+            log.warning("another session still holds %s: waiting for it to end", self._path)
+            return False
+        self._joined, self._caught_up, self._acknowledged = self._session.id, False, None
+        return True
+
+    async def _look(self) -> tuple[Situation, Znode | None]:
+        """ZooKeeper answers a session's requests in their order: the locks are as new as the version, or newer."""
+        layout = self._session.layout
+        version, locked, own = await asyncio.gather(
+            self._session.get(layout.version, self._pulse.beat),
+            self._session.children(layout.locked_event_types, self._pulse.beat),
+            self._session.exists(self._path),
+        )
+        return Situation(int(version.data), frozenset(locked)), own
+
+    async def _react_to(self, situation: Situation) -> None:
+        try:
+            await self._react(situation.version, situation.locked)
+        except Exception as error:
+            raise ReactionFailed(f"the reaction to version {situation.version} failed") from error
+        self.situation, self._caught_up = situation, True
