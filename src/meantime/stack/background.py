@@ -1,0 +1,79 @@
+"""A supervisor in the background, in its own session: `meantime up --detach`, and stacks that live with their caller.
+
+The caller hears the events over a pipe until the stack is up or has failed. A caller that asks for `until_eof` holds the
+other end of the supervisor's standard input: when it ends, however it ends, the stack stops.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from meantime.errors import MeantimeError, StackError
+from meantime.stack import reports
+from meantime.stack.folder import Folder
+from meantime.stack.model import Event, Options, Tell
+from meantime.stack.supervisor import serve
+
+
+def launch(options: Options, tell: Tell) -> subprocess.Popen[bytes]:
+    """Start a supervisor and wait until everything is ready; raises what the supervisor failed with."""
+    read, write = os.pipe()
+    with open(read, "rb") as heard:
+        try:
+            supervisor = _spawn(options, write)
+        finally:
+            os.close(write)
+        try:
+            _listen(reports.from_pipe(heard), tell)
+        except BaseException:
+            _call_off(supervisor)
+            raise
+    return supervisor
+
+
+def _spawn(options: Options, write: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "meantime.stack.background", str(write), msgspec.json.encode(options).decode()]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE if options.until_eof else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(write,),
+        start_new_session=True,
+    )
+
+
+def _listen(events: Iterable[Event], tell: Tell) -> None:
+    for event in events:
+        if event.kind == "failed":
+            raise StackError(event.detail)
+        tell(event)
+        if event.kind == "up":
+            return
+    raise StackError("the supervisor ended before the stack was ready; see logs/supervisor.log in the data directory")
+
+
+def _call_off(supervisor: subprocess.Popen[bytes]) -> None:
+    supervisor.terminate()
+    supervisor.wait(timeout=60)
+
+
+def main(write: int, options: Options) -> int:
+    """What the background process runs."""
+    with open(write, "wb") as pipe:
+        tell = reports.to_pipe(pipe)
+        try:
+            with reports.logged(Folder(Path(options.data)), tell) as both:
+                serve(options, both)
+        except MeantimeError as error:
+            tell(Event("failed", detail=error.detail))
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Options)))

@@ -1,0 +1,34 @@
+"""The user's cache: what was fetched or made once and is good for every stack of this user."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from meantime.errors import StackError
+
+
+def cache_folder() -> Path:
+    """`$MEANTIME_CACHE`, else `meantime` in `$XDG_CACHE_HOME`, else `~/.cache/meantime`."""
+    if chosen := os.environ.get("MEANTIME_CACHE"):
+        folder = Path(chosen)
+    else:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "meantime"
+    folder = folder.expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StackError(
+            f"cannot write to the cache {folder}: {error.strerror}. Choose another with MEANTIME_CACHE"
+        ) from error
+    return folder
+
+
+def publish_file(path: Path, text: str, mode: int) -> None:
+    """Put a whole file in place at once; one with the same text is left alone."""
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as fresh:
+        fresh.write(text)
+    Path(fresh.name).chmod(mode)
+    Path(fresh.name).rename(path)

@@ -1,0 +1,175 @@
+"""Java libraries, fetched once per user by the Ivy that Spark carries.
+
+`jars.ivy.xml` is the lock file, `jars.sha256` holds the checksum of every file. A set of jars appears in the cache whole and
+verified, or not at all; its folder is named after what is locked, so another version is another folder. The marker
+inside records the sizes, by which a set that was damaged later is noticed and fetched anew.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from meantime.errors import StackError
+from meantime.stack.cache import cache_folder
+from meantime.stack.java import Java, find_java
+
+_LOCK_FILE = "jars.ivy.xml"
+_CHECKSUMS = "jars.sha256"
+_MARKER = "verified.json"
+
+Say = Callable[[str], None]
+
+
+def spark_home() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise StackError("PySpark is missing, whose jars the stack runs on: `pip install 'meantime[stack]'`")
+    return Path(spec.submodule_search_locations[0])
+
+
+def ensure_jars(conf: str, java: Java, say: Say) -> Path:
+    """The folder with the jars of one `conf` of the lock file, fetched now if they are not there."""
+    wanted = checksums(conf)
+    home = cache_folder() / "jars"
+    folder = home / f"{conf}-{_digest(repr(sorted(wanted.items())).encode())[:12]}"
+    if _is_whole(folder, wanted):
+        return folder
+    with _alone(home):
+        if not _is_whole(folder, wanted):
+            _fetch(conf, wanted, folder, java, say)
+    return folder
+
+
+def checksums(conf: str) -> dict[str, str]:
+    """Name and SHA-256 of every jar of a conf."""
+    lines = (line.split() for line in files("meantime.stack").joinpath(_CHECKSUMS).read_text("utf-8").splitlines())
+    return {name.removeprefix(f"{conf}/"): digest for digest, name in lines if name.startswith(f"{conf}/")}
+
+
+def _fetch(conf: str, wanted: Mapping[str, str], folder: Path, java: Java, say: Say) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{conf}-") as fresh:
+        try:
+            _retrieve(conf, Path(fresh), java, say, len(wanted))
+            _verify(Path(fresh) / conf, wanted)
+            (Path(fresh) / conf / _MARKER).write_bytes(msgspec.json.encode(_sizes(Path(fresh) / conf)))
+        except OSError as error:
+            raise StackError(f"cannot keep the jars in {folder.parent}: {error.strerror}") from error
+        shutil.rmtree(folder, ignore_errors=True)
+        (Path(fresh) / conf).rename(folder)
+    shutil.rmtree(_ivy_home(), ignore_errors=True)
+
+
+def _retrieve(conf: str, target: Path, java: Java, say: Say, count: int) -> None:
+    say(f"fetching {count} jars for {conf}, once for this user (about a minute)")
+    with subprocess.Popen(_ivy(conf, target, java), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        try:
+            assert ivy.stdout is not None
+            told = list(_follow(ivy.stdout, conf, count, say))
+        except BaseException:
+            ivy.kill()
+            raise
+    if ivy.returncode != 0:
+        raise StackError(_why(conf, told))
+
+
+def _ivy(conf: str, target: Path, java: Java) -> list[str]:
+    jars = sorted((spark_home() / "jars").glob("ivy-*.jar"))
+    if not jars:
+        raise StackError(f"no Ivy among the jars of PySpark in {spark_home()}: install pyspark again")
+    settings = os.environ.get("MEANTIME_IVY_SETTINGS")
+    pattern = f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]"
+    lock = str(files("meantime.stack").joinpath(_LOCK_FILE))
+    return [
+        *(str(java.executable), f"-Divy.default.ivy.user.dir={_ivy_home()}", "-jar", str(jars[-1])),
+        *(("-settings", settings) if settings else ()),
+        *("-ivy", lock, "-confs", conf, "-retrieve", pattern),
+    ]
+
+
+def _ivy_home() -> Path:
+    """Ivy's own cache; it outlives a broken download, so that the next try goes on from there."""
+    return cache_folder() / "jars" / ".ivy"
+
+
+def _follow(output: IO[str], conf: str, count: int, say: Say) -> Iterator[str]:
+    """The lines that Ivy tells, while the user hears how far it has come."""
+    steps = {"looking up": 0, "downloading": 0}
+    for line in output:
+        text = line.strip()
+        step = "looking up" if text.startswith("found ") else "downloading"
+        if step == "looking up" or (text.startswith("[SUCCESSFUL ]") and ".jar" in text):
+            steps[step] += 1
+            if steps[step] % 10 == 0 or steps[step] == count:
+                say(f"{step} jars for {conf}: {steps[step]} of {count}")
+        yield text
+
+
+def _why(conf: str, told: Iterable[str]) -> str:
+    signs = ("unresolved dependency", "UnknownHost", "ConnectException", "download failed", "No space left", "SocketTimeout")
+    seen = next((text.strip(":\t ") for text in told if any(sign in text for sign in signs)), "Ivy failed")
+    return (
+        f"could not fetch the jars for {conf} ({seen}). The first start needs the network: check the connection, the proxy "
+        "(JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…') or name a mirror in an Ivy settings file "
+        "(MEANTIME_IVY_SETTINGS), then try again. What has arrived is kept"
+    )
+
+
+def _verify(folder: Path, wanted: Mapping[str, str]) -> None:
+    arrived = {path.name: _digest(path.read_bytes()) for path in folder.glob("*.jar")}
+    for name in sorted(wanted.keys() | arrived.keys()):
+        if wanted.get(name) != arrived.get(name):
+            raise StackError(
+                f"{name} is not what the lock file names (sha256 {arrived.get(name, 'missing')}, expected "
+                f"{wanted.get(name, 'no such file')}): the registry or the network changed it. Nothing was kept"
+            )
+
+
+def _is_whole(folder: Path, wanted: Mapping[str, str]) -> bool:
+    try:
+        recorded = msgspec.json.decode((folder / _MARKER).read_bytes(), type=dict[str, int])
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return recorded.keys() == wanted.keys() and recorded == _sizes(folder)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.glob("*.jar")}
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One process of this user fetches at a time; the others wait and find the work done."""
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / ".lock", "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def relock(confs: tuple[str, ...] = ("kafka", "spark")) -> str:
+    """Fetch what the lock file names and return the text of its checksum file; for whoever moves a version."""
+    lines = []
+    for conf in confs:
+        with tempfile.TemporaryDirectory() as fresh:
+            _retrieve(conf, Path(fresh), find_java(), lambda _: None, 0)
+            jars = sorted((Path(fresh) / conf).glob("*.jar"))
+            lines += [f"{_digest(jar.read_bytes())}  {conf}/{jar.name}" for jar in jars]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(relock(), end="")

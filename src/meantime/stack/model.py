@@ -1,0 +1,113 @@
+"""The nouns of the embedded stack.
+
+A `Spec` says everything about one process: its command, whom it waits for, how to see that it is ready, how it is stopped.
+A `Row` is that process while it runs; all rows together are the process table in `stack.json`, by which a later `up` or
+`down` recognises what a killed supervisor left behind. An `Event` is one thing worth telling the user.
+"""
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+ROOT = "/meantime"
+HOST = "127.0.0.1"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for; `None` means as the last time."""
+
+    data: str
+    nodes: int | None = None
+    kafka: int | None = None
+    port: int | None = None
+    timers: bool = True
+    migrate: bool = True
+    node_env: dict[str, str] = {}
+    until_eof: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom a process runs as when the supervisor is root and the program refuses to be."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+Probe = Callable[[], str | None]
+"""Asks a process whether it is ready: `None` when it is, else what is missing, as a phrase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    kind: str
+    name: str
+    command: tuple[str, ...]
+    log: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    depends: tuple[str, ...] = ()
+    probe: Probe | None = None
+    prepare: Callable[[], None] | None = None
+    account: Account | None = None
+    once: bool = False
+    """Runs to its end, and what depends on it waits for that; never started again."""
+    ready_within: float = 90.0
+    stop_signal: int = signal.SIGTERM
+    stop_within: float = 15.0
+
+
+State = Literal["starting", "ready", "down"]
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A process that cannot be mistaken for a later one with the same pid."""
+
+    pid: int
+    born: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    kind: str
+    name: str
+    mark: Mark | None
+    """`None` while it is down and about to be started again."""
+    log: str
+    state: State
+    restarts: int
+    stop_signal: int
+    stop_within: float
+    level: int
+    """Distance from what depends on nothing; higher levels are stopped first."""
+
+
+class Node(msgspec.Struct, frozen=True):
+    id: str
+    url: str
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Where everything of one stack listens."""
+
+    nodes: tuple[Node, ...]
+    zookeeper: str
+    kafka: tuple[str, ...]
+    postgres: str
+    console: str | None = None
+
+
+EventKind = Literal["note", "fetching", "starting", "waiting", "ready", "died", "stopping", "stopped", "up", "failed"]
+
+
+class Event(msgspec.Struct, frozen=True):
+    kind: EventKind
+    name: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+Tell = Callable[[Event], None]

@@ -1,0 +1,70 @@
+"""Processes by pid *and* birth, so that a reused pid is never taken for one of ours, and their bounded stop."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from meantime.stack.model import Mark, Row
+
+_PROC = Path("/proc")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def mark(pid: int) -> Mark | None:
+    """The mark of a living process; `None` for one that is gone or only waits to be reaped."""
+    born = _born_by_proc(pid) if _BOOT.exists() else _born_by_ps(pid)
+    return Mark(pid, born) if born else None
+
+
+def is_alive(known: Mark | None) -> bool:
+    return known is not None and mark(known.pid) == known
+
+
+def _born_by_proc(pid: int) -> str | None:
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    state, start_ticks = fields[0], fields[19]
+    return None if state in "ZX" else f"{_BOOT.read_text().strip()}:{start_ticks}"
+
+
+def _born_by_ps(pid: int) -> str | None:
+    shown = subprocess.run(["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    state, _, born = shown.stdout.strip().partition(" ")
+    return None if not born or state.startswith("Z") else born.strip()
+
+
+def stop_leftovers(rows: tuple[Row, ...], say: Callable[[str], None]) -> int:
+    """Stop what a killed supervisor left running: highest level first, those of one level together."""
+    living = [(row, row.mark) for row in rows if row.mark and is_alive(row.mark)]
+    for level in sorted({row.level for row, _ in living}, reverse=True):
+        group = [(row, known) for row, known in living if row.level == level]
+        for row, known in group:
+            say(f"stopping {row.name} (pid {known.pid}), left behind by a supervisor that was killed")
+            send(known, row.stop_signal)
+        for row, known in group:
+            if not wait_gone(known, row.stop_within):
+                say(f"{row.name} did not stop within {row.stop_within:g} s: killing it")
+                send(known, signal.SIGKILL, group=True)
+                wait_gone(known, 5.0)
+    return len(living)
+
+
+def send(known: Mark, number: int, *, group: bool = False) -> None:
+    if is_alive(known):
+        with suppress(ProcessLookupError):
+            (os.killpg if group else os.kill)(known.pid, number)
+
+
+def wait_gone(known: Mark, within: float) -> bool:
+    deadline = time.monotonic() + within
+    while is_alive(known):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,39 @@
+"""A stack for as long as a block of code runs: for tests and the tour."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from meantime.errors import StackError
+from meantime.stack.background import launch
+from meantime.stack.folder import Folder
+from meantime.stack.model import Options, Places, Tell
+
+STOP_WITHIN = 120.0
+
+
+@contextmanager
+def running(
+    data: Path,
+    *,
+    nodes: int = 0,
+    kafka: int = 1,
+    port: int | None = None,
+    migrate: bool = True,
+    node_env: dict[str, str] | None = None,
+    tell: Tell = lambda _: None,
+) -> Iterator[Places]:
+    """Start a stack in `data`, give its addresses, stop it at the end, also if this process is killed."""
+    options = Options(
+        data=str(data), nodes=nodes, kafka=kafka, port=port, migrate=migrate, node_env=node_env or {}, until_eof=True
+    )
+    supervisor = launch(options, tell)
+    try:
+        places = Folder(data).read().places
+        if places is None:
+            raise StackError(f"the stack in {data} came up without telling where")
+        yield places
+    finally:
+        assert supervisor.stdin is not None
+        supervisor.stdin.close()
+        supervisor.wait(timeout=STOP_WITHIN)

@@ -1,0 +1,138 @@
+"""Runs one stack: holds its data directory, starts its processes in order, keeps them, stops them in reverse order.
+
+A process starts as soon as all that it depends on is ready, and stops before any of these does. Whatever ends the supervisor
+(a signal, the end of its caller, a process that does not come up) ends in the same bounded, orderly stop. Only kill -9
+does not; the next `up` or `down` then finds the leftovers in the process table.
+"""
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from meantime.errors import StackError
+from meantime.stack import plan, processes
+from meantime.stack.child import Child
+from meantime.stack.folder import Folder, Ledger
+from meantime.stack.jars import ensure_jars
+from meantime.stack.java import find_java
+from meantime.stack.model import Event, Options, Spec, Tell
+
+
+def serve(options: Options, tell: Tell) -> None:
+    """Run the stack until it is told to stop; returns when nothing of it is left running."""
+    folder = Folder(Path(options.data))
+    try:
+        with folder.locked():
+            folder.check_space()
+            _serve_locked(folder, options, tell)
+    except OSError as error:
+        raise _explained(error, folder) from error
+
+
+def _serve_locked(folder: Folder, options: Options, tell: Tell) -> None:
+    ledger = Ledger(folder)
+    processes.stop_leftovers(ledger.memory.processes, lambda text: tell(Event("note", "", text)))
+    ledger.change(supervisor=processes.mark(os.getpid()), ready=False, processes=())
+    try:
+        specs = _prepare(folder, ledger, options, tell)
+        asyncio.run(_supervise(specs, ledger, options, tell))
+    finally:
+        ledger.change(supervisor=None, ready=False)
+
+
+def _prepare(folder: Folder, ledger: Ledger, options: Options, tell: Tell) -> tuple[Spec, ...]:
+    java = find_java()
+    jars = ensure_jars("kafka", java, lambda text: tell(Event("fetching", "jars", text)))
+    size = plan.size_of(options, ledger.memory)
+    ports = plan.ports_of(size, options, ledger.memory)
+    places = plan.places_of(folder, size, ports)
+    ledger.change(nodes=size.nodes, kafka=size.kafka, ports=ports, places=places)
+    return plan.specs_of(folder, options, places, ports, plan.Tools(java, jars))
+
+
+async def _supervise(specs: tuple[Spec, ...], ledger: Ledger, options: Options, tell: Tell) -> None:
+    levels = plan.levels(specs)
+    children = [Child(spec, levels[spec.name], ledger, tell) for spec in specs]
+    async with _stop_wish(options.until_eof) as stop:
+        try:
+            if await _unless(stop, _start(children)):
+                ledger.change(ready=True)
+                tell(Event("up"))
+                await _unless(stop, _keep(children))
+        finally:
+            ledger.change(ready=False)
+            await _stop(children)
+
+
+async def _start(children: list[Child]) -> None:
+    ready = {child.spec.name: asyncio.Event() for child in children}
+
+    async def start(child: Child) -> None:
+        for name in child.spec.depends:
+            await ready[name].wait()
+        await child.start()
+        ready[child.spec.name].set()
+
+    await _together(start(child) for child in children)
+
+
+async def _keep(children: list[Child]) -> None:
+    await _together(child.keep() for child in children if not child.spec.once)
+
+
+async def _stop(children: list[Child]) -> None:
+    for level in sorted({child.level for child in children}, reverse=True):
+        await asyncio.gather(*(child.stop() for child in children if child.level == level))
+
+
+async def _together(tasks: Iterable[Coroutine[None, None, None]]) -> None:
+    """All at once; the first that fails ends the others and is what is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                group.create_task(task)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Whether the work was done before the wish to stop came."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        working.cancel()
+        waiting.cancel()
+        await asyncio.gather(working, waiting, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _stop_wish(until_eof: bool) -> AsyncIterator[asyncio.Event]:
+    """Set by SIGINT, SIGTERM or SIGHUP, and by the end of standard input for a stack that lives only with its caller."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    if until_eof:
+        loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 64) else _ended(loop, stop))
+    yield stop
+
+
+def _ended(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    loop.remove_reader(sys.stdin.fileno())
+    stop.set()
+
+
+def _explained(error: OSError, folder: Folder) -> StackError:
+    if error.errno == errno.ENOSPC:
+        return StackError(f"the disk of {folder.path} is full: make room, or choose another place with --data")
+    return StackError(f"cannot work in {folder.path}: {error}")
