@@ -14,7 +14,9 @@ from meantime.cli.output import print_json, print_table
 
 T = TypeVar("T")
 
-ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", envvar="MEANTIME_CONFIG", help="TOML file with settings.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="MEANTIME_CONFIG", help="TOML file with settings.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 keys = typer.Typer(no_args_is_help=True, help="API keys: make, list and revoke them.")
@@ -24,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command()(node)
     app.command()(migrate)
     app.command()(config)
+    app.command()(demo)
     app.add_typer(keys, name="keys", rich_help_panel="Run")
 
 
@@ -87,6 +90,16 @@ def config(config: ConfigFile = None, json: Json = False) -> None:
     print_table(["key", "value", "from", "meaning"], rows)
 
 
+def demo() -> None:
+    """Take the tour: a whole system is started, shown, broken on purpose, and stopped. Some minutes; nothing is left.
+
+    Example: meantime demo
+    """
+    from meantime.tour.play import play
+
+    play()
+
+
 @keys.command("add")
 def keys_add(
     name: Annotated[str, typer.Argument(help="What to call it, e.g. billing-service.")],
@@ -111,7 +124,9 @@ def keys_add(
 
 @keys.command("list")
 def keys_list(
-    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None, config: ConfigFile = None, json: Json = False
+    postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
+    config: ConfigFile = None,
+    json: Json = False,
 ) -> None:
     """List the keys, the revoked ones too. The keys themselves are not stored.
 

@@ -1,0 +1,36 @@
+"""The order of the chapters, and the clean-up after them."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from meantime.stack.reports import line
+from meantime.stack.session import running
+from meantime.tour import foundation
+from meantime.tour.stage import Stage, Voice
+
+CHAPTERS = [foundation.play]
+
+
+def play() -> None:
+    """Take the whole tour; raises when something that it claims does not hold."""
+    voice = Voice()
+    started = time.monotonic()
+    voice.console.rule("[bold]Meantime: an event broker with a sense of time", align="left")
+    voice.say(
+        "A real ZooKeeper, two real Kafkas, a real PostgreSQL and three nodes are started here, and stopped at the end."
+    )
+    with tempfile.TemporaryDirectory(prefix="meantime-tour-") as folder:
+        data = Path(folder)
+        with (
+            running(data, nodes=3, kafka=2, tell=lambda event: voice.say(line(event))) as places,
+            httpx.Client(timeout=10, trust_env=False) as http,
+        ):
+            stage = Stage(data, places, voice, http)
+            for chapter in CHAPTERS:
+                chapter(stage)
+    voice.console.print()
+    voice.console.rule("[bold]The end", align="left")
+    voice.say(f"Everything is stopped and removed again. The tour took {time.monotonic() - started:.0f} s. Next: `make up`.")
