@@ -22,10 +22,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from meantime.coordination.following import RETRY_EVERY, Directory
 from meantime.coordination.participant import Participant, React
-from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session
-from meantime.coordination.structure import ensure_structure, read_acknowledgements
+from meantime.coordination.structure import ensure_structure, version_of
 from meantime.coordination.tasks import running
 from meantime.coordination.znodes import Znode
 from meantime.errors import BarrierTimeout, Conflict, CoordinationLost, NotFound, VersionMoved
@@ -48,8 +48,7 @@ class VersionBarrier:
         self.node_id = node_id
         self._session = session
         self._participant = Participant(session, node_id, react)
-        self._acknowledged = Pulse()
-        session.on_change(self._acknowledged.beat)
+        self._acknowledgements = Directory(session, session.layout.acknowledgements)
 
     async def run(self) -> None:
         await self._participant.run()
@@ -85,15 +84,17 @@ class VersionBarrier:
         When the connection breaks in between and the session survives, a version that has moved is taken for the bump:
         whoever moved it, nodes that acknowledge it have seen all that was written before this call.
         """
-        await ensure_structure(self._session)
-        session_id = self._session.id
-        before = await self._session.get(self._session.layout.version)
+        path, session_id = self._session.layout.version, self._session.id
+        before = self._participant.version_node
+        if before is None:
+            await ensure_structure(self._session)
+            before = await self._session.get(path)
         while True:
             version = int(before.data) + 1
             try:
-                await self._session.set(self._session.layout.version, str(version).encode(), before.version)
+                await self._session.set(path, str(version).encode(), before.version)
             except VersionMoved:
-                before = await self._session.get(self._session.layout.version)
+                before = await self._session.get(path)
             except CoordinationLost:
                 now = await self._after_reconnection(session_id)
                 if now.version != before.version:
@@ -111,11 +112,11 @@ class VersionBarrier:
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    seen = self._acknowledged.count
+                    seen = self._acknowledgements.changes.count
                     missing = await self._missing(version, session_id)
                     if not missing:
                         return time.monotonic() - started
-                    await self._acknowledged.beyond(seen)
+                    await self._acknowledgements.changes.beyond(seen)
         except TimeoutError as error:
             if not self._session.connected:
                 raise CoordinationLost("the ZooKeeper connection broke while waiting for acknowledgements") from error
@@ -123,15 +124,16 @@ class VersionBarrier:
 
     async def acknowledgements(self) -> dict[str, int]:
         """The version that each registered node has reacted to."""
-        return await read_acknowledgements(self._session)
+        await self._acknowledgements.refresh()
+        return {name: version_of(data) for name, data in self._acknowledgements.current.items()}
 
     async def _missing(self, version: int, session_id: int | None) -> list[str]:
         while True:
             await self._session.wait_connected()
             try:
-                reached = await read_acknowledgements(self._session, self._acknowledged.beat)
+                reached = await self.acknowledgements()
             except CoordinationLost:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(RETRY_EVERY)
                 continue
             if self._session.id != session_id:
                 raise CoordinationLost("the ZooKeeper session was lost while waiting for acknowledgements")

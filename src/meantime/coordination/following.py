@@ -43,16 +43,24 @@ async def open_directory(session: Session, path: str) -> AsyncIterator["Director
 
 
 class Directory:
-    """The children of a node with their data, read anew only where something changed."""
+    """The children of a node with their data, read anew only where something changed.
+
+    `refresh` makes `current` at least as new as anything that this session has seen before the call: ZooKeeper delivers a
+    watch event before the answer to whatever came after the change. `run` refreshes for ever; without it, whoever needs the
+    directory refreshes it, and `changes` beats when that is worth it.
+    """
 
     def __init__(self, session: Session, path: str) -> None:
         self.current: dict[str, bytes] = {}
         self.known = asyncio.Event()
         """Set once the directory was read for the first time."""
+        self.changes = Pulse()
         self._session = session
         self._path = path
+        self._names: list[str] = []
+        self._listed = False
         self._stale: set[str] = set()
-        self._pulse = Pulse()
+        self._reading = asyncio.Lock()
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -62,27 +70,40 @@ class Directory:
 
     async def run(self) -> None:
         while True:
-            seen = self._pulse.count
+            seen = self.changes.count
             await self._session.wait_connected()
             try:
-                await self._read()
+                await self.refresh()
             except CoordinationLost:
                 await asyncio.sleep(RETRY_EVERY)
             else:
-                await self._pulse.beyond(seen)
+                await self.changes.beyond(seen)
 
-    async def _read(self) -> None:
-        names = await _read_children(self._session, self._path, self._pulse.beat)
-        stale = [name for name in names if name in self._stale or name not in self.current]
-        self._stale.difference_update(stale)
+    async def refresh(self) -> None:
+        async with self._reading:
+            await self._list()
+            stale = [name for name in self._names if name in self._stale or name not in self.current]
+            nodes = await self._read(stale)
+            kept = {name: data for name, data in self.current.items() if name in self._names and name not in stale}
+            self._replace(kept | {name: node.data for name, node in zip(stale, nodes, strict=True) if node})
+
+    async def _list(self) -> None:
+        if self._listed:
+            return
+        self._listed = True  # before reading: a watch that fires in between must not be overwritten
         try:
-            nodes = await asyncio.gather(*map(self._read_child, stale))
-        except CoordinationLost:
-            self._stale.update(stale)
+            self._names = await _read_children(self._session, self._path, self._mark_listing)
+        except BaseException:
+            self._listed = False
             raise
-        fresh = {name: node.data for name, node in zip(stale, nodes, strict=True) if node}
-        kept = {name: data for name, data in self.current.items() if name in names}
-        self._replace(kept | fresh)
+
+    async def _read(self, names: list[str]) -> list[Znode | None]:
+        self._stale.difference_update(names)
+        try:
+            return await asyncio.gather(*map(self._read_child, names))
+        except BaseException:
+            self._stale.update(names)
+            raise
 
     async def _read_child(self, name: str) -> Znode | None:
         try:
@@ -90,9 +111,13 @@ class Directory:
         except NotFound:
             return None
 
+    def _mark_listing(self, _event: object) -> None:
+        self._listed = False
+        self.changes.beat()
+
     def _mark(self, name: str, _event: object) -> None:
         self._stale.add(name)
-        self._pulse.beat()
+        self.changes.beat()
 
     def _replace(self, current: dict[str, bytes]) -> None:
         changed = current != self.current or not self.known.is_set()

@@ -39,6 +39,8 @@ class Participant:
         """Set from the first acknowledgement in a session until that session is lost."""
         self.situation = Situation()
         """What this node has reacted to last."""
+        self.version_node: Znode | None = None
+        """The version as it was seen last; None before the first look."""
         self._session = session
         self._path = session.layout.acknowledgement(node_id)
         self._react = react
@@ -115,6 +117,7 @@ class Participant:
             self._session.children(layout.locked_event_types, self._pulse.beat),
             self._session.exists(self._path),
         )
+        self.version_node = version
         return Situation(int(version.data), frozenset(locked)), own
 
     async def _react_to(self, situation: Situation) -> None:

@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from meantime.coordination.line import holding
-from meantime.coordination.session import Session, Watch
-from meantime.errors import Conflict, NotFound
+from meantime.coordination.session import Session
+from meantime.errors import Conflict
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +29,7 @@ async def _complete(session: Session) -> bool:
     return all(await asyncio.gather(*map(session.exists, parts)))
 
 
-async def read_acknowledgements(session: Session, watch: Watch | None = None) -> dict[str, int]:
-    """The version that each registered node has reacted to; `watch` tells when to look again."""
-    folder = session.layout.acknowledgements
-    names = await session.children(folder, watch)
-    versions = await asyncio.gather(*(_read_number(session, f"{folder}/{name}", watch) for name in names))
-    return {name: version for name, version in zip(names, versions, strict=True) if version is not None}
-
-
-async def _read_number(session: Session, path: str, watch: Watch | None) -> int | None:
-    """None when the node has just gone; what is not a number counts as having reacted to nothing."""
-    try:
-        text = (await session.get(path, watch)).text
-    except NotFound:
-        return None
-    return int(text) if text.strip().isdecimal() else -1
+def version_of(data: bytes) -> int:
+    """What is not a number counts as having reacted to nothing."""
+    text = data.strip()
+    return int(text) if text.isdigit() else -1
