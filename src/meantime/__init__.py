@@ -1,3 +1,65 @@
-"""Meantime: an event broker with a sense of time."""
+"""Meantime: an event broker with a sense of time.
+
+>>> from meantime import Client
+>>> with Client("http://127.0.0.1:8080") as client:
+...     client.schedule("reminders", {"user": 7}, after=3600)
+
+What is named here is the public face; it is loaded when it is first used, so that the command line starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from meantime.errors import LeaseLost, MeantimeError, PublishFailed, Unreachable
+    from meantime.sdk.async_client import AsyncClient
+    from meantime.sdk.blocking import Lease
+    from meantime.sdk.client import Client
+    from meantime.sdk.leases import AsyncLease
+    from meantime.sdk.model import Cursor, EventType
+    from meantime.sdk.retries import Retries
+    from meantime.sdk.scheduling import Draft
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "AsyncLease",
+    "Client",
+    "Cursor",
+    "Draft",
+    "EventType",
+    "Lease",
+    "LeaseLost",
+    "MeantimeError",
+    "PublishFailed",
+    "Retries",
+    "Unreachable",
+]
+
+_HOME = {
+    "AsyncClient": "meantime.sdk.async_client",
+    "AsyncLease": "meantime.sdk.leases",
+    "Client": "meantime.sdk.client",
+    "Cursor": "meantime.sdk.model",
+    "Draft": "meantime.sdk.scheduling",
+    "EventType": "meantime.sdk.model",
+    "Lease": "meantime.sdk.blocking",
+    "LeaseLost": "meantime.errors",
+    "MeantimeError": "meantime.errors",
+    "PublishFailed": "meantime.errors",
+    "Retries": "meantime.sdk.retries",
+    "Unreachable": "meantime.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'meantime' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

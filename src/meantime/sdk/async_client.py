@@ -1,0 +1,175 @@
+"""The client for asyncio."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from ssl import SSLContext
+from typing import Self, Unpack
+
+import httpx
+
+from meantime.sdk import cluster, cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.consuming import ConsumeOptions, ConsumeSettings, Consuming
+from meantime.sdk.core import Core, Identity
+from meantime.sdk.leases import AsyncLease
+from meantime.sdk.model import Batch, Cursor, SubscriptionBatch
+from meantime.sdk.reading import (
+    B,
+    EventsFollowing,
+    Following,
+    StreamOptions,
+    StreamSettings,
+    SubscriptionFollowing,
+    starting_cursors,
+)
+from meantime.sdk.retries import Retries
+from meantime.sdk.transport import AsyncSender, StreamBroken, async_method
+
+
+class AsyncClient(AsyncSender):
+    """The same client as `Client`, for asyncio: methods are awaited, iterations are `async for`.
+
+    >>> async with AsyncClient("http://127.0.0.1:8080") as client:
+    ...     await client.publish("orders", {"id": 1})
+    ...     await client.schedule("reminders", {"user": 7}, after=3600)
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str],
+        key: str | None = None,
+        *,
+        producer_group: str = "default",
+        timeout: float = 40.0,
+        retries: Retries | None = None,
+        verify: SSLContext | bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        super().__init__(Core(url, Identity(key, producer_group), timeout=timeout, retries=retries), verify, transport)
+
+    nodes = async_method(cluster.nodes)
+    clock = async_method(cluster.clock)
+    health = async_method(cluster.health)
+    metrics = async_method(cluster.metrics)
+
+    event_types = async_method(streams.event_types)
+    event_type = async_method(streams.event_type)
+    create_event_type = async_method(streams.create_event_type)
+    update_event_type = async_method(streams.update_event_type)
+    delete_event_type = async_method(streams.delete_event_type)
+    publish = async_method(streams.publish)
+    publish_encoded = async_method(streams.publish_encoded)
+    partitions = async_method(streams.partitions)
+    distances = async_method(cursors.distances)
+    shifted = async_method(cursors.shifted)
+    lag = async_method(cursors.lag)
+    storages = async_method(streams.storages)
+    storage = async_method(streams.storage)
+    create_storage = async_method(streams.create_storage)
+    delete_storage = async_method(streams.delete_storage)
+    use_storage_by_default = async_method(streams.use_storage_by_default)
+    timelines = async_method(streams.timelines)
+    switch = async_method(streams.switch)
+    switches = async_method(streams.switches)
+
+    subscribe = async_method(subscribing.subscribe)
+    subscriptions = async_method(subscribing.subscriptions)
+    subscription = async_method(subscribing.subscription)
+    delete_subscription = async_method(subscribing.delete_subscription)
+    subscription_stats = async_method(subscribing.subscription_stats)
+    committed_cursors = async_method(subscribing.committed_cursors)
+    commit = async_method(subscribing.commit)
+    commit_cursors = async_method(subscribing.commit_cursors)
+    reset_cursors = async_method(subscribing.reset_cursors)
+
+    topics = async_method(scheduling.topics)
+    topic = async_method(scheduling.topic)
+    create_topic = async_method(scheduling.create_topic)
+    delete_topic = async_method(scheduling.delete_topic)
+    schedule = async_method(scheduling.schedule)
+    schedule_many = async_method(scheduling.schedule_many)
+    schedule_prepared = async_method(scheduling.schedule_prepared)
+    message = async_method(scheduling.message)
+    move = async_method(scheduling.move)
+    delete_message = async_method(scheduling.delete_message)
+    delete_messages = async_method(scheduling.delete_messages)
+    load = async_method(scheduling.load)
+    count = async_method(scheduling.count)
+    consumers = async_method(scheduling.consumers)
+    lease = async_method(leasing.lease)
+    extend_leases = async_method(leasing.extend_leases)
+    release_leases = async_method(leasing.release_leases)
+    delete_leases = async_method(leasing.delete_leases)
+
+    timer = async_method(timers.timer)
+    cancel = async_method(timers.cancel)
+    find_timer = async_method(timers.find_timer)
+    timer_load = async_method(timers.timer_load)
+
+    @property
+    def drift_ms(self) -> float:
+        """How far this machine's clock is ahead of the broker's, in milliseconds; 0 before the first answer."""
+        return self.core.drift.drift_ms
+
+    def now(self) -> float:
+        """The broker's time in Unix seconds, as well as it is known here."""
+        return self.core.drift.now_ms() / 1000
+
+    async def events(
+        self, event_type: str, cursors: Sequence[Cursor] | str = "end", **options: Unpack[StreamSettings]
+    ) -> AsyncGenerator[Batch, None]:
+        """Batches of events as they come; see `Client.events`.
+
+        >>> async for batch in client.events("orders", "begin", batch_limit=100):
+        ...     print(batch.cursor, batch.events)
+        """
+        start = starting_cursors(await self.partitions(event_type), cursors) if isinstance(cursors, str) else cursors
+        following = EventsFollowing(event_type, start, StreamOptions(**options), self.core.retries)
+        async with aclosing(self._follow(following)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def subscription_events(
+        self, subscription_id: str, **options: Unpack[StreamSettings]
+    ) -> AsyncGenerator[SubscriptionBatch, None]:
+        """Batches of a subscription; see `Client.subscription_events`."""
+        following = SubscriptionFollowing(subscription_id, StreamOptions(**options), self.core.retries)
+        async with aclosing(self._follow(following)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _follow(self, following: Following[B]) -> AsyncGenerator[B, None]:
+        while not following.finished:
+            try:
+                async with self.stream(following.call(), silence_for=following.options.silence_for) as stream:
+                    following.opened(stream.headers)
+                    async for chunk in stream.chunks:
+                        for batch in following.take(chunk):
+                            yield batch
+                pause = following.ended()
+            except StreamBroken:
+                pause = following.broken()
+            await asyncio.sleep(pause)
+
+    async def consume(
+        self, topic: str, consumer_id: str, **options: Unpack[ConsumeSettings]
+    ) -> AsyncGenerator[AsyncLease, None]:
+        """Leases on messages as they become due, kept alive while you work; see `Client.consume`.
+
+        >>> async for lease in client.consume("reminders", "worker-1", buffer=50, lease_for=60):
+        ...     async with lease:
+        ...         await remind(lease.body)
+        """
+        consuming = Consuming(self, topic, consumer_id, ConsumeOptions(**options))
+        await consuming.start()
+        try:
+            while True:
+                yield await consuming.next()
+        finally:
+            await consuming.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -1,0 +1,134 @@
+"""A lease in the hands of a handler that blocks. The work is done by an `AsyncLease` on the client's background loop."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+from weakref import ref
+
+from meantime.sdk.consuming import ConsumeOptions, Consuming
+from meantime.sdk.instants import Duration
+from meantime.sdk.leases import AsyncLease
+from meantime.sdk.messages import LeasedMessage
+from meantime.sdk.portal import CLOSED_WITHIN, Portal
+from meantime.sdk.transport import AsyncSender
+
+
+class Lease:
+    """A message that is this consumer's until `expires_in` runs out. As a context manager it is deleted when the block
+    succeeds and released when it raises.
+
+    >>> for lease in client.consume("reminders", "worker-1"):
+    ...     with lease:
+    ...         remind(lease.body)
+    """
+
+    def __init__(self, portal: Portal, lease: AsyncLease, on_lost: Callable[["Lease"], None] | None = None) -> None:
+        self.on_lost = on_lost
+        self._portal = portal
+        self._lease = lease
+        self._gone = threading.Event()
+        # Weak, or the two would keep each other alive and a dropped lease would be extended on and on.
+        myself = ref(self)
+        lease.on_lost = lambda _: _tell(myself())
+
+    def __repr__(self) -> str:
+        return repr(self._lease).replace("AsyncLease", "Lease")
+
+    @property
+    def topic(self) -> str:
+        return self._lease.topic
+
+    @property
+    def consumer_id(self) -> str:
+        return self._lease.consumer_id
+
+    @property
+    def id(self) -> str:
+        return self._lease.id
+
+    @property
+    def body(self) -> Any:
+        """What was scheduled: JSON, or bytes."""
+        return self._lease.body
+
+    @property
+    def attempts(self) -> int:
+        """How often the message has been leased, this time included."""
+        return self._lease.attempts
+
+    @property
+    def version(self) -> int:
+        return self._lease.version
+
+    @property
+    def message(self) -> LeasedMessage:
+        """The lease as it came over the wire."""
+        return self._lease.message
+
+    @property
+    def expires_in(self) -> float:
+        """Seconds that are left by the broker's clock; negative when it is over."""
+        return self._lease.expires_in
+
+    @property
+    def held(self) -> bool:
+        return self._lease.held
+
+    @property
+    def lost(self) -> bool:
+        """True once somebody else may have the message: stop working on it."""
+        return self._lease.lost
+
+    @property
+    def settled(self) -> bool:
+        return self._lease.settled
+
+    def wait_lost(self, timeout: float | None = None) -> bool:
+        """Blocks until the lease is lost; False when `timeout` seconds passed before."""
+        return self._gone.wait(timeout)
+
+    def delete(self) -> None:
+        """The work is done; raises LeaseLost if the message was no longer this consumer's."""
+        self._portal.run(self._lease.delete())
+
+    def release(self, after: Duration = 0.0) -> None:
+        """Give the message back, to be leased again `after` from now."""
+        self._portal.run(self._lease.release(after))
+
+    def extend(self, after: Duration = 30.0) -> None:
+        """Let the lease end `after` from now."""
+        self._portal.run(self._lease.extend(after))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._portal.run(self._lease.__aexit__(kind, error, trace))
+
+
+def _tell(lease: Lease | None) -> None:
+    if lease is not None:
+        lease._gone.set()
+        if lease.on_lost:
+            lease.on_lost(lease)
+
+
+def consume(portal: Portal, sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> Iterator[Lease]:
+    """Leases, one at a time, until the caller stops asking."""
+    consuming = portal.run(_start(sender, topic, consumer_id, replace(options, on_lost=None)))
+    try:
+        while True:
+            yield Lease(portal, portal.run(consuming.next()), options.on_lost)
+    finally:
+        # A portal that is closed has cancelled the consumer already.
+        with suppress(RuntimeError, TimeoutError):
+            portal.run(consuming.close(), timeout=CLOSED_WITHIN)
+
+
+async def _start(sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> Consuming:
+    consuming = Consuming(sender, topic, consumer_id, options)
+    await consuming.start()
+    return consuming

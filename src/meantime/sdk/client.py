@@ -1,0 +1,188 @@
+"""The client that blocks. May be shared by threads."""
+
+import time
+from collections.abc import Iterator, Sequence
+from ssl import SSLContext
+from threading import Lock
+from typing import Self, Unpack
+
+import httpx
+
+from meantime.sdk import cluster, cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.blocking import Lease, consume
+from meantime.sdk.consuming import ConsumeOptions, ConsumeSettings
+from meantime.sdk.core import Core, Identity
+from meantime.sdk.model import Batch, Cursor, SubscriptionBatch
+from meantime.sdk.portal import Portal
+from meantime.sdk.reading import (
+    B,
+    EventsFollowing,
+    Following,
+    StreamOptions,
+    StreamSettings,
+    SubscriptionFollowing,
+    starting_cursors,
+)
+from meantime.sdk.retries import Retries
+from meantime.sdk.transport import AsyncSender, Sender, StreamBroken, method
+
+
+class Client(Sender):
+    """A client of one cluster. `url` is a node, or several separated by commas; any of them will do.
+
+    >>> with Client("http://127.0.0.1:8080") as client:
+    ...     client.publish("orders", {"id": 1})
+    ...     client.schedule("reminders", {"user": 7}, after=3600)
+
+    Plain calls are retried for `retries.retry_for` seconds where that cannot do harm. `producer_group` is who you are to
+    topics; `verify` is an `ssl.SSLContext` for nodes with a certificate of your own.
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str],
+        key: str | None = None,
+        *,
+        producer_group: str = "default",
+        timeout: float = 40.0,
+        retries: Retries | None = None,
+        verify: SSLContext | bool = True,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        super().__init__(Core(url, Identity(key, producer_group), timeout=timeout, retries=retries), verify, transport)
+        self._verify = verify
+        self._background: tuple[Portal, AsyncSender] | None = None
+        self._starting = Lock()
+
+    nodes = method(cluster.nodes)
+    clock = method(cluster.clock)
+    health = method(cluster.health)
+    metrics = method(cluster.metrics)
+
+    event_types = method(streams.event_types)
+    event_type = method(streams.event_type)
+    create_event_type = method(streams.create_event_type)
+    update_event_type = method(streams.update_event_type)
+    delete_event_type = method(streams.delete_event_type)
+    publish = method(streams.publish)
+    publish_encoded = method(streams.publish_encoded)
+    partitions = method(streams.partitions)
+    distances = method(cursors.distances)
+    shifted = method(cursors.shifted)
+    lag = method(cursors.lag)
+    storages = method(streams.storages)
+    storage = method(streams.storage)
+    create_storage = method(streams.create_storage)
+    delete_storage = method(streams.delete_storage)
+    use_storage_by_default = method(streams.use_storage_by_default)
+    timelines = method(streams.timelines)
+    switch = method(streams.switch)
+    switches = method(streams.switches)
+
+    subscribe = method(subscribing.subscribe)
+    subscriptions = method(subscribing.subscriptions)
+    subscription = method(subscribing.subscription)
+    delete_subscription = method(subscribing.delete_subscription)
+    subscription_stats = method(subscribing.subscription_stats)
+    committed_cursors = method(subscribing.committed_cursors)
+    commit = method(subscribing.commit)
+    commit_cursors = method(subscribing.commit_cursors)
+    reset_cursors = method(subscribing.reset_cursors)
+
+    topics = method(scheduling.topics)
+    topic = method(scheduling.topic)
+    create_topic = method(scheduling.create_topic)
+    delete_topic = method(scheduling.delete_topic)
+    schedule = method(scheduling.schedule)
+    schedule_many = method(scheduling.schedule_many)
+    schedule_prepared = method(scheduling.schedule_prepared)
+    message = method(scheduling.message)
+    move = method(scheduling.move)
+    delete_message = method(scheduling.delete_message)
+    delete_messages = method(scheduling.delete_messages)
+    load = method(scheduling.load)
+    count = method(scheduling.count)
+    consumers = method(scheduling.consumers)
+    lease = method(leasing.lease)
+    extend_leases = method(leasing.extend_leases)
+    release_leases = method(leasing.release_leases)
+    delete_leases = method(leasing.delete_leases)
+
+    timer = method(timers.timer)
+    cancel = method(timers.cancel)
+    find_timer = method(timers.find_timer)
+    timer_load = method(timers.timer_load)
+
+    @property
+    def drift_ms(self) -> float:
+        """How far this machine's clock is ahead of the broker's, in milliseconds; 0 before the first answer."""
+        return self.core.drift.drift_ms
+
+    def now(self) -> float:
+        """The broker's time in Unix seconds, as well as it is known here."""
+        return self.core.drift.now_ms() / 1000
+
+    def events(
+        self, event_type: str, cursors: Sequence[Cursor] | str = "end", **options: Unpack[StreamSettings]
+    ) -> Iterator[Batch]:
+        """Batches of events as they come, from cursors, from the `begin` or from the `end`, through every reconnect.
+
+        Options are `batch_limit`, `batch_flush_timeout`, `stream_limit`, `stream_timeout`, `stream_keep_alive_limit`.
+
+        >>> for batch in client.events("orders", "begin", batch_limit=100):
+        ...     print(batch.cursor, batch.events)
+        """
+        start = starting_cursors(self.partitions(event_type), cursors) if isinstance(cursors, str) else cursors
+        yield from self._follow(EventsFollowing(event_type, start, StreamOptions(**options), self.core.retries))
+
+    def subscription_events(self, subscription_id: str, **options: Unpack[StreamSettings]) -> Iterator[SubscriptionBatch]:
+        """Batches of a subscription; `commit` each when it is done. What is not committed comes again.
+
+        Options are those of `events`, and `max_uncommitted_events` and `commit_timeout`.
+        """
+        yield from self._follow(SubscriptionFollowing(subscription_id, StreamOptions(**options), self.core.retries))
+
+    def _follow(self, following: Following[B]) -> Iterator[B]:
+        while not following.finished:
+            try:
+                with self.stream(following.call(), silence_for=following.options.silence_for) as stream:
+                    following.opened(stream.headers)
+                    for chunk in stream.chunks:
+                        yield from following.take(chunk)
+                pause = following.ended()
+            except StreamBroken:
+                pause = following.broken()
+            time.sleep(pause)
+
+    def consume(self, topic: str, consumer_id: str, **options: Unpack[ConsumeSettings]) -> Iterator[Lease]:
+        """Leases on messages as they become due, kept alive in the background while you work.
+
+        Options are `mode` ("push" or "pull"), `buffer` (leases at once, 10), `lease_for` (seconds, 30), `auto_extend`
+        (True) and `on_lost`, which is called with a lease when it is lost. Keep `consumer_id` over restarts: a consumer
+        that returns first gets back what it still holds.
+
+        >>> for lease in client.consume("reminders", "worker-1", buffer=50, lease_for=60):
+        ...     with lease:
+        ...         remind(lease.body)
+        """
+        portal, sender = self._in_background()
+        return consume(portal, sender, topic, consumer_id, ConsumeOptions(**options))
+
+    def _in_background(self) -> tuple[Portal, AsyncSender]:
+        with self._starting:
+            if self._background is None or self._background[0].closed:
+                self._background = (Portal(), AsyncSender(self.core, self._verify, None))
+            return self._background
+
+    def close(self) -> None:
+        if self._background and not self._background[0].closed:
+            portal, sender = self._background
+            portal.run(sender.aclose())
+            portal.close()
+        super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,167 @@
+"""The engine of a consumer: gets leases by push or by pull, keeps them alive, hands them out one at a time.
+
+Push: a task reads the stream into a queue that the broker bounds by `buffer`; a broken stream is opened again, and leases
+that the broker then tells about again are recognised. Pull: the broker is asked when nothing is left to hand out. Either
+way what waits in the queue is extended too, and is given back when the consumer closes.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from meantime.errors import Invalid, MeantimeError, Unavailable
+from meantime.sdk import leasing
+from meantime.sdk.calls import Call
+from meantime.sdk.keeper import Keeper
+from meantime.sdk.leases import AsyncLease, OnLost
+from meantime.sdk.messages import LeasedMessage
+from meantime.sdk.reading import Lines
+from meantime.sdk.transport import AsyncSender, StreamBroken
+
+Mode = Literal["push", "pull"]
+
+#: The broker sends an empty line at least every 10 s.
+SILENCE_FOR = 25.0
+POLL_FOR = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    """How to consume: by push or pull, how many leases at once, for how long each, and whether to keep them alive."""
+
+    mode: Mode = "push"
+    buffer: int = 10
+    lease_for: float = 30.0
+    auto_extend: bool = True
+    on_lost: OnLost | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("push", "pull"):
+            raise Invalid(f"mode is 'push' or 'pull', not {self.mode!r}")
+        if self.buffer < 1 or self.lease_for <= 0:
+            raise Invalid("buffer and lease_for must be positive")
+
+
+class ConsumeSettings(TypedDict, total=False):
+    """`ConsumeOptions` as keyword arguments."""
+
+    mode: Mode
+    buffer: int
+    lease_for: float
+    auto_extend: bool
+    on_lost: OnLost | None
+
+
+class Consuming:
+    """`start`, then `next` as often as you like, then `close`."""
+
+    def __init__(self, sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> None:
+        self._sender = sender
+        self._topic = topic
+        self._consumer_id = consumer_id
+        self._options = options
+        self._keeper = Keeper(sender, topic, consumer_id, options.lease_for, extending=options.auto_extend)
+        self._waiting: deque[AsyncLease] = deque()
+        self._arrived = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        duties = [self._keeper.run()] + ([self._receive()] if self._options.mode == "push" else [])
+        self._tasks = [asyncio.create_task(self._watched(duty)) for duty in duties]
+
+    async def next(self) -> AsyncLease:
+        """The next lease that is still held; raises what stopped the consumer."""
+        while True:
+            while self._waiting:
+                lease = self._waiting.popleft()
+                if lease.held:
+                    return lease
+            if self._failure:
+                raise self._failure
+            if self._options.mode == "pull":
+                await self._pull()
+            else:
+                await self._arrived.wait()
+                self._arrived.clear()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._give_back()
+
+    async def _watched(self, duty: Coroutine[Any, Any, None]) -> None:
+        try:
+            await duty
+        except Exception as error:
+            self._failure = error
+            self._arrived.set()
+
+    async def _receive(self) -> None:
+        failures = 0
+        while True:
+            try:
+                failures = await self._receive_once(failures)
+            except StreamBroken:
+                failures += 1
+            await asyncio.sleep(self._sender.core.retries.pause(max(1, failures)))
+
+    async def _receive_once(self, failures: int) -> int:
+        options = self._options
+        lines = Lines()
+        call = leasing.lease_stream(self._topic, self._consumer_id, buffer=options.buffer, lease_for=options.lease_for)
+        async with self._sender.stream(call, silence_for=SILENCE_FOR) as stream:
+            async for chunk in stream.chunks:
+                failures = 0
+                for line in lines.feed(chunk):
+                    self._arrive(leasing.read_line(line))
+        return failures + 1
+
+    async def _pull(self) -> None:
+        options = self._options
+        call = leasing.lease(
+            self._topic,
+            self._consumer_id,
+            limit=options.buffer,
+            lease_for=options.lease_for,
+            wait_for=POLL_FOR,
+        )
+        for leased in await self._patiently(call):
+            self._arrive(leased)
+
+    async def _patiently(self, call: Call[list[LeasedMessage]]) -> list[LeasedMessage]:
+        """Ask again for as long as a stream would be reopened: leases of a lost answer come back by themselves."""
+        retries, failures = self._sender.core.retries, 0
+        give_up_at: float | None = None
+        while True:
+            try:
+                return await self._sender.send(call)
+            except Unavailable:
+                now = time.monotonic()
+                give_up_at = give_up_at or now + retries.reconnect_for
+                if now >= give_up_at:
+                    raise
+            failures += 1
+            await asyncio.sleep(retries.pause(failures))
+
+    def _arrive(self, leased: LeasedMessage) -> None:
+        if self._keeper.in_hand(leased):
+            return
+        lease = AsyncLease(self._sender, self._topic, self._consumer_id, leased, self._options.on_lost)
+        self._keeper.add(lease)
+        self._waiting.append(lease)
+        self._arrived.set()
+
+    async def _give_back(self) -> None:
+        leases = [lease for lease in self._waiting if lease.held]
+        self._waiting.clear()
+        if leases:
+            call = leasing.release_leases(self._topic, self._consumer_id, leases)
+            try:
+                await self._sender.send(call, retry_for=2.0)
+            except MeantimeError:
+                return  # they come back to somebody when they expire

@@ -1,0 +1,161 @@
+"""What both clients share and neither does itself: no socket is touched here.
+
+`Core` knows the nodes, who is asking and what time the broker has. `core.begin(call)` gives an `Exchange`, which says what
+to send next and judges what came back:
+
+    send ──► answered ──► Done(value) | error raised | Pause, then send again
+      └────► failed ────► Pause, then send again     | Unreachable raised
+
+Nodes are equal. After a failure the next one of the list is asked, and stays the preferred one for later calls.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import urlsplit
+
+from meantime.errors import Invalid, Unreachable
+from meantime.sdk.calls import Answer, Call
+from meantime.sdk.drift import HEADER, Drift
+from meantime.sdk.problems import error_of
+from meantime.sdk.retries import Retries, asked_pause, may_repeat_after
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | None
+    answer_for: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is asking."""
+
+    key: str | None = None
+    producer_group: str = "default"
+
+    def headers(self) -> dict[str, str]:
+        named = {"X-Producer-Group": self.producer_group}
+        return named | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+
+
+def addresses(urls: str | Sequence[str]) -> tuple[str, ...]:
+    """`"http://a:1,http://b:2"` or a list of addresses, checked."""
+    parts = urls.split(",") if isinstance(urls, str) else list(urls)
+    found = tuple(part.strip().rstrip("/") for part in parts if part.strip())
+    for address in found:
+        split = urlsplit(address)
+        if split.scheme not in ("http", "https") or not split.hostname:
+            raise Invalid(f"{address!r} is not the address of a node; write it as http://host:port")
+    if not found:
+        raise Invalid("give the address of at least one node, as in http://127.0.0.1:8080")
+    return found
+
+
+class Core:
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        identity: Identity,
+        *,
+        timeout: float = 40.0,
+        retries: Retries | None = None,
+        drift: Drift | None = None,
+    ) -> None:
+        self.urls = addresses(urls)
+        self.identity = identity
+        self.timeout = timeout
+        self.retries = retries or Retries()
+        self.drift = drift or Drift()
+        self._headers = identity.headers()
+        self._preferred = 0
+
+    @property
+    def url(self) -> str:
+        """The node that is asked next."""
+        return self.urls[self._preferred]
+
+    def begin(self, call: Call[T], *, retry_for: float | None = None) -> "Exchange[T]":
+        return Exchange(self, call, self.retries.retry_for if retry_for is None else retry_for)
+
+    def request(self, call: Call[T]) -> Request:
+        headers = {**self._headers, **call.headers}
+        answer_for = call.answer_for or self.timeout + call.wait_for
+        return Request(call.method, self.url + call.path, headers, call.content, answer_for)
+
+    def turn_away(self, url: str) -> None:
+        """Prefer the node after this one, unless another call has turned already."""
+        if self.url == url:
+            self._preferred = (self._preferred + 1) % len(self.urls)
+
+
+class Exchange(Generic[T]):
+    """One call, from its first sending until it has an answer or is given up."""
+
+    def __init__(self, core: Core, call: Call[T], retry_for: float) -> None:
+        self._core = core
+        self._call = call
+        self._began_ms = core.drift.counted_ms()
+        self._retry_for = retry_for
+        self._failures = 0
+        self._url = core.url
+        self._sent_ms = self._began_ms
+
+    def request(self) -> Request:
+        self._url = self._core.url
+        self._sent_ms = self._core.drift.counted_ms()
+        return self._core.request(self._call)
+
+    def observe(self, answer: Answer) -> None:
+        stamp = answer.headers.get(HEADER, "")
+        if stamp.isdigit():
+            self._core.drift.observe(int(stamp), self._sent_ms, self._core.drift.counted_ms())
+
+    def answered(self, answer: Answer) -> Done[T] | Pause:
+        self.observe(answer)
+        if answer.status < 400:
+            return Done(self._call.read(answer))
+        if may_repeat_after(self._call, answer):
+            pause = self._next_pause(asked_pause(answer), self._patience(answer))
+            if pause is not None:
+                return Pause(pause)
+        raise (self._call.refusal and self._call.refusal(answer)) or error_of(answer)
+
+    def failed(self, error: Exception, *, arrived: bool) -> Pause:
+        """The exchange broke; `arrived` unless the request surely did not reach a node."""
+        pause = self._next_pause(None, self._retry_for) if self._call.repeatable or not arrived else None
+        if pause is not None:
+            return Pause(pause)
+        doubt = "" if self._call.repeatable or not arrived else "; it is not known whether the call had an effect"
+        raise Unreachable(f"no answer from {self._url}: {reason(error)}{doubt}", url=self._url) from error
+
+    def _patience(self, answer: Answer) -> float:
+        return self._call.conflict_for if answer.status == 409 else self._retry_for
+
+    def _next_pause(self, asked: float | None, patience: float) -> float | None:
+        """Seconds until the next sending, or None when that would be too late. Untried nodes are asked at once."""
+        self._failures += 1
+        self._core.turn_away(self._url)
+        untried = self._failures < len(self._core.urls)
+        pause = 0.0 if untried else max(asked or 0.0, self._core.retries.pause(self._failures))
+        spent = (self._core.drift.counted_ms() - self._began_ms) / 1000
+        return pause if spent + pause <= patience else None
+
+
+def reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,104 @@
+"""Keeps the leases of one consumer alive while their handlers work, and says so when one is lost.
+
+Leases are held weakly: one that was dropped by its handler, neither deleted nor released, is not extended any more and
+goes back to the broker when it expires. `plan` decides, `Keeper.turn` acts once; `Keeper.run` repeats it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
+
+from meantime.errors import MeantimeError
+from meantime.sdk import leasing
+from meantime.sdk.leases import AsyncLease
+from meantime.sdk.messages import LeasedMessage
+from meantime.sdk.transport import AsyncSender
+
+#: A lease is extended when less than this share of it is left.
+SHARE_LEFT = 0.6
+LARGEST_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Leases to extend now, leases that ran out, and seconds until the next look."""
+
+    extend: Sequence[AsyncLease]
+    expired: Sequence[AsyncLease]
+    look_after: float
+
+
+def plan(leases: Iterable[AsyncLease], lease_for: float, *, extending: bool) -> Plan:
+    free = [lease for lease in leases if not lease.settled and not lease.busy]
+    expired = [lease for lease in free if lease.lost]
+    alive = [lease for lease in free if not lease.lost]
+    threshold = lease_for * SHARE_LEFT if extending else 0.0
+    due = [lease for lease in alive if lease.expires_in <= threshold] if extending else []
+    next_look = min((lease.expires_in - threshold for lease in alive), default=lease_for)
+    return Plan(due[:LARGEST_BATCH], expired, min(max(next_look, lease_for / 20, 0.01), lease_for))
+
+
+class Keeper:
+    def __init__(self, sender: AsyncSender, topic: str, consumer_id: str, lease_for: float, *, extending: bool) -> None:
+        self._sender = sender
+        self._topic = topic
+        self._consumer_id = consumer_id
+        self._lease_for = lease_for
+        self._extending = extending
+        self._leases: WeakValueDictionary[str, AsyncLease] = WeakValueDictionary()
+        self._changed = asyncio.Event()
+
+    def add(self, lease: AsyncLease) -> None:
+        self._leases[lease.id] = lease
+        self._changed.set()
+
+    def in_hand(self, leased: LeasedMessage) -> bool:
+        """Whether this lease is one that is being worked on; if so, what is new about it is taken over."""
+        known = self._leases.get(leased.id)
+        if known is None or known.settled or known.lost or known.attempts != leased.attempts:
+            return False
+        if not known.busy:
+            known.renew(leased)
+        return True
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            look_after = await self.turn()
+            try:
+                async with asyncio.timeout(look_after):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def turn(self) -> float:
+        """Extend what is due, report what is lost; returns the seconds until the next turn."""
+        decided = plan(list(self._leases.values()), self._lease_for, extending=self._extending)
+        for lease in decided.expired:
+            self._forget(lease)
+            lease.lose()
+        if decided.extend:
+            await self._extend(decided.extend)
+        return decided.look_after
+
+    async def _extend(self, leases: Sequence[AsyncLease]) -> None:
+        for lease in leases:
+            await lease.lock.acquire()
+        try:
+            call = leasing.extend_leases(self._topic, self._consumer_id, leases, self._lease_for)
+            outcomes = await self._sender.send(replace(call, answer_for=self._lease_for / 5), retry_for=0)
+            for lease, outcome in zip(leases, outcomes, strict=True):
+                if not await lease.learn(outcome):
+                    self._forget(lease)
+                    lease.lose()
+        except MeantimeError:
+            # Nothing is known about these leases; the next turn tries again, on another node, until they expire.
+            return
+        finally:
+            for lease in leases:
+                lease.lock.release()
+
+    def _forget(self, lease: AsyncLease) -> None:
+        if self._leases.get(lease.id) is lease:
+            del self._leases[lease.id]

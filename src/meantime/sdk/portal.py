@@ -1,0 +1,51 @@
+"""An event loop in a thread of its own, for what a sync client lets happen in the background."""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+CLOSED_WITHIN = 10.0
+
+
+class Portal:
+    """Runs coroutines for threads that block. Closed at the latest when the interpreter ends."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="meantime-client", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    @property
+    def closed(self) -> bool:
+        return self._loop.is_closed()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        if self.closed:
+            coroutine.close()
+            raise RuntimeError("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        if self._thread.is_alive() and not self.closed:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(CLOSED_WITHIN)
+        atexit.unregister(self.close)
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()

@@ -1,0 +1,64 @@
+"""Calls of timers: callbacks at a second."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from meantime.sdk.calls import JSON, Call, body, fields, path, reading
+from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
+from meantime.sdk.model import Timer, TimerSlot
+
+
+def timer(
+    callback_topic: str,
+    callback: Any = None,
+    *,
+    at: Instant | None = None,
+    after: Duration | None = None,
+    key: str | None = None,
+    token: str | None = None,
+) -> Call[Timer]:
+    """Have `callback` sent to a Kafka topic, or to `event-type:<name>`, at a second; it is never early.
+
+    A timer is its token and its second: with `at` the call can be repeated and sets one timer, with `after` it is sent once.
+
+    >>> client.timer("event-type:orders", {"id": 7}, after=60).token
+    """
+    at_ms, after_ms = when(at, after)
+    raw = isinstance(callback, bytes | bytearray | memoryview)
+    document = fields(
+        at=_whole_seconds(at_ms),
+        after=_whole_seconds(after_ms),
+        callback_topic=callback_topic,
+        callback_key=key,
+        callback=None if raw else callback,
+        callback_b64=bytes(callback) if raw else None,
+        token=token or (uuid4().hex if at is not None else None),
+    )
+    return Call("POST", path("timers"), reading(Timer), body(document), JSON, repeatable=at is not None)
+
+
+def _whole_seconds(value_ms: int | None) -> int | None:
+    """The first second that is not before the instant."""
+    return None if value_ms is None else -(-value_ms // 1000)
+
+
+def cancel(token: str | Timer, *, at: int | None = None) -> Call[Timer]:
+    """Cancel a timer; Conflict with code `already_fired` when it is too late."""
+    name, second = (token.token, token.at) if isinstance(token, Timer) else (token, at)
+    return Call("DELETE", path("timers", name, query={"at": second}), reading(Timer))
+
+
+def find_timer(token: str, *, at: int | None = None) -> Call[Timer]:
+    """What became of a timer: pending, fired or cancelled."""
+    return Call("GET", path("timers", token, query={"at": at}), reading(Timer))
+
+
+def timer_load(start: Instant, end: Instant, step: Duration) -> Call[list[TimerSlot]]:
+    """How many timers are pending in each slot between two instants."""
+    query: Mapping[str, object] = {
+        "from": unix_ms(start) // 1000,
+        "to": unix_ms(end) // 1000,
+        "step": milliseconds(step) // 1000,
+    }
+    return Call("GET", path("timers", "load", query=query), reading(list[TimerSlot], "slots"))
