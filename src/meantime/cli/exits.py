@@ -1,0 +1,68 @@
+"""How a command ends: one table from error codes to exit codes, and what to do about each.
+
+Exit codes are part of the interface; scripts may rely on them.
+"""
+
+from dataclasses import dataclass
+
+from meantime.errors import MeantimeError
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    code: int
+    meaning: str
+    errors: tuple[str, ...] = ()
+    advice: str = ""
+
+
+OK = 0
+FAILED = 1
+USAGE = 2
+NOT_RUNNING = 3
+PARTLY = 9
+INTERRUPTED = 130
+READER_GONE = 141
+
+EXITS = (
+    Exit(OK, "done"),
+    Exit(FAILED, "failed in a way that nobody foresaw", ("internal", "unexpected_answer")),
+    Exit(USAGE, "the command line is wrong"),
+    Exit(NOT_RUNNING, "no running stack, or the stack cannot do it", ("stack",)),
+    Exit(
+        4,
+        "refused: the request makes no sense",
+        ("malformed", "invalid", "too_large", "publish_failed", "body_late", "headers_too_large", "unknown_encoding"),
+    ),
+    Exit(5, "there is no such thing", ("not_found", "unknown"), "list what there is with the command's `list`"),
+    Exit(6, "conflict: it exists, or somebody is at it", ("conflict", "leased", "stale_version", "lease_lost")),
+    Exit(
+        7,
+        "not allowed",
+        ("unauthenticated", "forbidden"),
+        "give a key with --key or MEANTIME_KEY; `meantime keys add` makes one",
+    ),
+    Exit(
+        8,
+        "not now: try again",
+        ("unreachable", "unavailable", "degraded", "barrier_timeout", "coordination_lost", "storage_unavailable"),
+        "see what is wrong with `meantime status`; start a stack with `meantime up`",
+    ),
+    Exit(PARTLY, "partly done: some items were refused, each is named"),
+    Exit(INTERRUPTED, "interrupted with Ctrl-C"),
+    Exit(READER_GONE, "whoever read the output has gone"),
+)
+
+_BY_ERROR = {error: exit for exit in EXITS for error in exit.errors}
+_UNFORESEEN = EXITS[1]
+
+
+def exit_of(error: MeantimeError) -> Exit:
+    """By the error's own code, else by that of the nearest class above it that has one."""
+    codes = [error.code, *(kind.code for kind in type(error).__mro__ if issubclass(kind, MeantimeError))]
+    return next((_BY_ERROR[code] for code in codes if code in _BY_ERROR), _UNFORESEEN)
+
+
+def epilog() -> str:
+    codes = " · ".join(f"{exit.code} {exit.meaning}" for exit in EXITS)
+    return f"Exit codes: {codes}"

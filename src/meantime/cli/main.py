@@ -1,0 +1,114 @@
+"""The command `meantime`: puts the groups of commands together and turns errors into exit codes.
+
+Each module of commands offers `register(app)`. Modules are imported here, so what they need beyond the command line itself
+is imported where it is used: `meantime --help` must not wait for drivers.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from meantime import __version__
+from meantime.cli.exits import READER_GONE, epilog, exit_of
+from meantime.cli.output import drop_output
+from meantime.errors import MeantimeError
+
+MODULES = (
+    "stack",
+    "node",
+)
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code."""
+    try:
+        get_command(build()).main(list(arguments), prog_name="meantime")
+    except SystemExit as end:
+        return _flushed(end.code if isinstance(end.code, int) else int(end.code is not None))
+    except MeantimeError as error:
+        return _complain(error, json="--json" in arguments)
+    return _flushed(0)
+
+
+def build() -> typer.Typer:
+    app = typer.Typer(
+        no_args_is_help=True,
+        epilog=epilog(),
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(root)
+    for name in MODULES:
+        _register(app, f"meantime.cli.{name}")
+    return app
+
+
+def _register(app: typer.Typer, module: str) -> None:
+    """A part that is not installed takes only its own commands away."""
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        if error.name and error.name.startswith("meantime"):
+            raise
+        return
+    found.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Meantime: an event broker with a sense of time.
+
+    Commands find the cluster by --url and --key, then by MEANTIME_URL and MEANTIME_KEY, then by the running stack of
+    --data or MEANTIME_DATA (default: .meantime in this folder).
+
+    First steps:
+
+    $ meantime up --detach
+
+    $ meantime topics create reminders
+
+    $ meantime schedule reminders '{"hello": "world"}' --after 5s
+
+    $ meantime consume reminders
+    """
+
+
+def _complain(error: MeantimeError, *, json: bool) -> int:
+    end = exit_of(error)
+    if json:
+        import msgspec
+
+        document = {"code": error.code, "detail": error.detail, "retryable": error.retryable, **error.extras}
+        typer.echo(msgspec.json.encode({"error": document}, enc_hook=str).decode(), err=True)
+    else:
+        typer.echo(f"error: {error.detail}", err=True)
+        if end.advice:
+            typer.echo(f"  try: {end.advice}", err=True)
+    return end.code
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        return READER_GONE
+    return code
