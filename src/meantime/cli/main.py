@@ -20,6 +20,7 @@ from meantime.errors import MeantimeError
 MODULES = (
     "stack",
     "node",
+    "bench",
 )
 
 
