@@ -1,4 +1,4 @@
-"""`bench`: runs the benchmark programs of a checkout. They are programs on purpose: each runs ours and a peer's side by side."""
+"""`bench`: runs the benchmark programs of a checkout. Each runs our side and a peer's in one run."""
 
 import subprocess
 import sys
