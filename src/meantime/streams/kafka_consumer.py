@@ -1,0 +1,132 @@
+"""One Kafka consumer for the partitions of a stream, read in whole chunks by a thread that may wait.
+
+It joins no group, stores no offset and never jumps: a place that is not there any more is reported as lost. What it holds
+is bounded by its settings, not by how much there is to read. Records become `Run`s here: the values of neighbouring
+offsets of one partition, as the bytes that they are.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from meantime.errors import StorageUnavailable
+from meantime.streams.kafka_admin import client_config
+from meantime.streams.model import Storage
+
+log = structlog.get_logger(__name__)
+
+CHUNK = 1000
+"""Most records that are taken at once."""
+
+SETTINGS: dict[str, Any] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "fetch.min.bytes": 1,
+    # Brokers answer at once when there is something. A shorter wait lets other requests on the same connection through.
+    "fetch.wait.max.ms": 100,
+    "fetch.error.backoff.ms": 50,
+    # With a small queue the default pause of a second after it was full would cost most of the throughput.
+    "fetch.queue.backoff.ms": 2,
+    "fetch.max.bytes": 4 << 20,
+    "fetch.message.max.bytes": 1 << 20,
+    "queued.max.messages.kbytes": 4 << 10,
+    "topic.metadata.refresh.fast.interval.ms": 20,
+}
+
+_LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+TopicPlace = tuple[str, int, int]
+"""Topic, partition, and the offset to read next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records `first`, `first + 1` … of a partition. Without values it says that nothing is left before `first`."""
+
+    topic: str
+    partition: int
+    first: int
+    values: list[bytes]
+    lost: bool = False
+
+
+class RunReader:
+    """A consumer of one storage. Its calls may block and belong into threads; one `take` at a time."""
+
+    def __init__(self, storage: Storage, foreign: Iterable[str] = ()) -> None:
+        self._storage_id = storage.id
+        self._foreign = frozenset(foreign)
+        try:
+            self._consumer = Consumer(client_config(storage) | SETTINGS | {"group.id": "meantime"})
+        except KafkaException as error:
+            raise StorageUnavailable(f"storage {storage.id!r} cannot be read: {error}", storage_id=storage.id) from error
+
+    def add(self, places: Sequence[TopicPlace]) -> None:
+        self._consumer.incremental_assign([TopicPartition(*place) for place in places])
+
+    def remove(self, places: Sequence[tuple[str, int]]) -> None:
+        self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
+
+    def take(self, wait_for: float) -> list[Run]:
+        """What there is, up to a chunk; waits so long for a first record."""
+        messages = self._consumer.consume(CHUNK, 0)
+        if not messages:
+            first = self._consumer.poll(wait_for)
+            if first is None:
+                return []
+            messages = [first, *self._consumer.consume(CHUNK - 1, 0)]
+        return self._runs(messages)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _runs(self, messages: list[Any]) -> list[Run]:
+        runs: list[Run] = []
+        topic, partition, following = "", -1, -1
+        values: list[bytes] = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                runs += self._mark(message, error)
+                following = -1
+                continue
+            offset, value = message.offset(), message.value()
+            if offset != following or message.partition() != partition or message.topic() != topic:
+                topic, partition, values = message.topic(), message.partition(), []
+                runs.append(Run(topic, partition, offset, values))
+            following = offset + 1
+            if value is None:
+                runs.append(Run(topic, partition, following, []))
+                following = -1
+            else:
+                values.append(value)
+        return [self._readable(run) for run in runs] if self._foreign else runs
+
+    def _mark(self, message: Any, error: KafkaError) -> list[Run]:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if error.code() == KafkaError._PARTITION_EOF:
+            return [Run(topic, partition, offset, [])]
+        if error.code() in _LOST:
+            return [Run(topic, partition, offset, [], lost=True)]
+        log.warning("reading_disturbed", storage=self._storage_id, topic=topic, partition=partition, error=error.str())
+        return []
+
+    def _readable(self, run: Run) -> Run:
+        if run.topic not in self._foreign or not run.values:
+            return run
+        return Run(run.topic, run.partition, run.first, [as_json(value) for value in run.values])
+
+
+def as_json(value: bytes) -> bytes:
+    """A record that was not written by this system: JSON as it is, anything else as a JSON string."""
+    try:
+        msgspec.json.decode(value, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.encode(value.decode("utf-8", "replace"))
+    return value
