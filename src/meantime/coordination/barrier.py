@@ -17,7 +17,6 @@ What makes it safe
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,8 +28,6 @@ from meantime.coordination.structure import ensure_structure, version_of
 from meantime.coordination.tasks import running
 from meantime.coordination.znodes import Znode
 from meantime.errors import BarrierTimeout, Conflict, CoordinationLost, NotFound, VersionMoved
-
-log = logging.getLogger(__name__)
 
 
 @asynccontextmanager

@@ -7,15 +7,16 @@ at the end of the line again.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+
+import structlog
 
 from meantime.coordination.line import Line, Ticket
 from meantime.coordination.session import Session, SessionState
 from meantime.errors import CoordinationLost, NotFound
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 RETRY_EVERY = 0.2
 
@@ -51,13 +52,13 @@ class Election:
         leadership = Leadership(ticket.epoch)
         unsubscribe = self._session.on_change(lambda state: _end_unless_connected(leadership, state))
         _end_unless_connected(leadership, self._session.state)
-        log.info("leader of %s, epoch %d", self._name, ticket.epoch)
+        log.info("leading", election=self._name, epoch=ticket.epoch)
         try:
             yield leadership
         finally:
             unsubscribe()
             leadership.ended.set()
-            log.info("no longer leader of %s, epoch %d", self._name, ticket.epoch)
+            log.info("no longer leading", election=self._name, epoch=ticket.epoch)
             with suppress(CoordinationLost):
                 await self._session.discard(ticket.path)
 
@@ -85,7 +86,7 @@ class Election:
                 task.cancel()
             (outcome, _) = await asyncio.gather(work, end, return_exceptions=True)
         if isinstance(outcome, Exception):
-            log.error("leading %s failed: %s", self._name, outcome, exc_info=outcome)
+            log.error("the leader failed", election=self._name, exc_info=outcome)
             await asyncio.sleep(RETRY_EVERY)
 
     async def _win(self) -> Ticket:
@@ -95,7 +96,7 @@ class Election:
                 ticket = await self._line.enter()
                 await self._wait_for_head(ticket)
             except CoordinationLost as error:
-                log.info("standing for %s again: %s", self._name, error)
+                log.info("standing again", election=self._name, why=error.detail)
                 await asyncio.sleep(RETRY_EVERY)
             else:
                 return ticket

@@ -5,7 +5,6 @@ there is no connection the last known state stands.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,8 +15,6 @@ from meantime.coordination.session import Session, Watch
 from meantime.coordination.tasks import running
 from meantime.coordination.znodes import Znode
 from meantime.errors import CoordinationLost, NotFound
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 RETRY_EVERY = 0.2

@@ -5,7 +5,6 @@ digits, which other clients of ZooKeeper use too, so that lines may be shared wi
 back for want of a connection is given back before the next one is taken.
 """
 
-import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,8 +13,6 @@ from dataclasses import dataclass
 from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ predecessor of the same name is waited for, see `presence`.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
+import structlog
 
 from meantime.coordination.following import RETRY_EVERY, Directory, open_directory
 from meantime.coordination.presence import claim
@@ -19,7 +19,7 @@ from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
 from meantime.errors import CoordinationLost, MeantimeError
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -62,6 +62,7 @@ class Members:
         self.current: Mapping[str, Member] = {}
         """By id."""
         directory.on_change(self._decode_all)
+        self._decode_all()
         session.on_change(self._pulse.beat)
 
     def _decode_all(self) -> None:
@@ -99,7 +100,7 @@ class Members:
                 if self._wish:
                     await self._write(self._wish)
             except MeantimeError as error:
-                log.warning("the member record could not be written: %s", error)
+                log.warning("the member record could not be written", why=error.detail)
                 await asyncio.sleep(RETRY_EVERY)
             else:
                 await self._pulse.beyond(seen)
@@ -112,7 +113,7 @@ class Members:
         node = await claim(self._session, path, data, self._pulse.beat)
         if node is None:
             self.joined.clear()
-            log.warning("another session still holds %s: waiting for it to end", path)
+            log.warning("another session still holds the name; waiting for it to end", path=path)
             return
         await self._session.set(path, data)
         self._written = (self._session.id, data)
@@ -123,5 +124,5 @@ def _decode(name: str, data: bytes) -> Member | None:
     try:
         return msgspec.json.decode(data, type=Member)
     except msgspec.MsgspecError as error:
-        log.warning("the member record of %s cannot be read: %s", name, error)
+        log.warning("a member record cannot be read", node=name, why=str(error))
         return None

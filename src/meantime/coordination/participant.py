@@ -1,9 +1,10 @@
 """A node's part in the version barrier: look, react, acknowledge; see `barrier` for why it is done in this order."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+
+import structlog
 
 from meantime.coordination.presence import claim
 from meantime.coordination.pulse import Pulse
@@ -12,7 +13,7 @@ from meantime.coordination.structure import ensure_structure
 from meantime.coordination.znodes import Znode
 from meantime.errors import CoordinationLost, MeantimeError
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 React = Callable[[int, frozenset[str]], Awaitable[None]]
 
@@ -79,9 +80,9 @@ class Participant:
         try:
             await self._turn()
         except ReactionFailed as failure:
-            log.warning("%s; trying again in %.2f s", failure, delay, exc_info=failure.__cause__)
+            log.warning(str(failure), trying_again_in=delay, exc_info=failure.__cause__)
         except MeantimeError as error:
-            log.info("the barrier starts over: %s", error)
+            log.info("the barrier starts over", why=error.detail)
             self._joined = None
         else:
             return True
@@ -104,7 +105,7 @@ class Participant:
         await ensure_structure(self._session)
         data = str(self.situation.version).encode()
         if await claim(self._session, self._path, data, self._pulse.beat) is None:
-            log.warning("another session still holds %s: waiting for it to end", self._path)
+            log.warning("another session still holds the name; waiting for it to end", path=self._path)
             return False
         self._joined, self._caught_up, self._acknowledged = self._session.id, False, None
         return True

@@ -4,13 +4,13 @@ A process that was killed leaves its node behind until its session ends, and its
 waits for that end: deleting the node of a session that may still act would let two processes be the same one.
 """
 
-import logging
+import structlog
 
 from meantime.coordination.session import Session, Watch
 from meantime.coordination.znodes import Znode
 from meantime.errors import Conflict
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 async def claim(session: Session, path: str, data: bytes, watch: Watch) -> Znode | None:
@@ -30,7 +30,7 @@ async def _create(session: Session, path: str, data: bytes) -> Znode | None:
     try:
         await session.create(path, data, ephemeral=True)
     except Conflict:
-        log.debug("%s was taken in between", path)
+        log.debug("taken in between", path=path)
     return await session.exists(path)
 
 

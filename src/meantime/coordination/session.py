@@ -19,7 +19,6 @@ connection is interrupted, and means: look again. `following` builds views on th
 
 import asyncio
 import enum
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import structlog
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
@@ -38,7 +38,7 @@ from meantime.coordination.pulse import Pulse
 from meantime.coordination.znodes import Znode, translated, znode
 from meantime.errors import CoordinationLost, NotFound, VersionMoved
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 Watch = Callable[[object], object]
 
@@ -121,7 +121,7 @@ class Session:
         while True:
             await asyncio.sleep(1.0)
             if self._client._connection.connection_stopped.is_set():
-                log.warning("the ZooKeeper connection to %s has ended; starting it again", self._options.servers)
+                log.warning("the ZooKeeper connection has ended; starting it again", servers=self._options.servers)
                 await self._loop.run_in_executor(None, self._client.start_async)
 
     # State
@@ -174,7 +174,7 @@ class Session:
             self._presumption.cancel()
         if state is self.state:
             return
-        log.info("ZooKeeper session %s: %s", f"{self.id:x}" if self.id else "(none)", state.value)
+        log.info("ZooKeeper session " + state.value, session=f"{self.id:x}" if self.id else None)
         self.state, self.state_since = state, time.monotonic()
         self._changes.beat()
         for listener in list(self._listeners):
@@ -230,7 +230,7 @@ class Session:
             if node.owner == self.id and data in (None, node.data):
                 await self.delete(path, node.version)
         except (NotFound, VersionMoved):
-            log.debug("%s is gone or not what it was", path)
+            log.debug("gone, or not what it was", path=path)
         self._discards.discard((path, data))
 
     async def settle(self, path: str) -> None:

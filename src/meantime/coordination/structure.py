@@ -1,13 +1,14 @@
 """`<root>/timelines` and what is in it: created once by whoever comes first, under the lock, and read by everybody."""
 
 import asyncio
-import logging
+
+import structlog
 
 from meantime.coordination.line import holding
 from meantime.coordination.session import Session
 from meantime.errors import Conflict
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 async def ensure_structure(session: Session) -> None:
@@ -19,7 +20,7 @@ async def ensure_structure(session: Session) -> None:
         # The version comes last: where it is, everything is.
         try:
             await session.create(session.layout.version, b"0")
-            log.info("created the timelines structure below %s", session.layout.timelines)
+            log.info("created the structure of timelines", path=session.layout.timelines)
         except Conflict:
             log.debug("another node has created the timelines structure")
 
