@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from meantime.errors import MeantimeError, StackError
 from meantime.stack import reports
 from meantime.stack.folder import Folder
+from meantime.stack.logfiles import open_log
 from meantime.stack.model import Event, Options, Tell
 from meantime.stack.supervisor import serve
 
@@ -37,14 +39,23 @@ def launch(options: Options, tell: Tell) -> subprocess.Popen[bytes]:
 
 def _spawn(options: Options, write: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "meantime.stack.background", str(write), msgspec.json.encode(options).decode()]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE if options.until_eof else subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=(write,),
-        start_new_session=True,
-    )
+    with _errors(Folder(Path(options.data))) as errors:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if options.until_eof else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=(write,),
+            start_new_session=True,
+        )
+
+
+def _errors(folder: Folder) -> IO[bytes]:
+    """Where a supervisor that breaks tells why; a directory that cannot be used is its own to complain about."""
+    try:
+        return open_log(folder.logs / "supervisor.log")
+    except OSError:
+        return open(os.devnull, "wb")
 
 
 def _listen(events: Iterable[Event], tell: Tell) -> None:
@@ -67,8 +78,7 @@ def main(write: int, options: Options) -> int:
     with open(write, "wb") as pipe:
         tell = reports.to_pipe(pipe)
         try:
-            with reports.logged(Folder(Path(options.data)), tell) as both:
-                serve(options, both)
+            serve(options, tell)
         except MeantimeError as error:
             tell(Event("failed", detail=error.detail))
             return 1

@@ -3,6 +3,8 @@
 import signal
 from dataclasses import dataclass
 
+import msgspec
+
 from meantime.errors import StackError
 from meantime.stack import processes
 from meantime.stack.folder import Folder, Ledger, Memory
@@ -27,6 +29,75 @@ def look(folder: Folder) -> Condition:
         running=folder.is_locked(),
         alive=tuple(row for row in memory.processes if processes.is_alive(row.mark)),
     )
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    id: str
+    url: str
+    pid: int | None
+
+
+class ProcessStatus(msgspec.Struct, frozen=True):
+    kind: str
+    name: str
+    pid: int | None
+    log: str
+    state: str
+    alive: bool
+    restarts: int
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What `meantime status --json` prints."""
+
+    nodes: tuple[NodeStatus, ...]
+    zookeeper: str
+    kafka: tuple[str, ...]
+    postgres: str
+    console: str | None
+    processes: tuple[ProcessStatus, ...]
+    ready: bool
+    data: str
+
+
+def status(folder: Folder) -> Status:
+    """The whole picture of a running stack; one that does not run is an error."""
+    condition = look(folder)
+    places = condition.memory.places
+    if not condition.running or places is None:
+        raise StackError(_not_running(folder, condition))
+    pids = {row.name: row.mark.pid for row in condition.alive if row.mark}
+    return Status(
+        nodes=tuple(NodeStatus(node.id, node.url, pids.get(node.id)) for node in places.nodes),
+        zookeeper=places.zookeeper,
+        kafka=places.kafka,
+        postgres=places.postgres,
+        console=places.console,
+        processes=tuple(_process(row, row.name in pids) for row in sorted(condition.memory.processes, key=_order)),
+        ready=condition.memory.ready,
+        data=str(folder.path),
+    )
+
+
+def _process(row: Row, alive: bool) -> ProcessStatus:
+    pid = row.mark.pid if row.mark and alive else None
+    return ProcessStatus(row.kind, row.name, pid, row.log, row.state, alive, row.restarts)
+
+
+def _order(row: Row) -> tuple[int, str]:
+    return row.level, row.name
+
+
+def _not_running(folder: Folder, condition: Condition) -> str:
+    if condition.alive:
+        names = ", ".join(row.name for row in condition.alive)
+        return (
+            f"the supervisor of {folder.path} was killed and left {names} running: `meantime up` starts the stack again, "
+            "`meantime down` stops them"
+        )
+    if condition.running:
+        return f"the stack in {folder.path} is just starting: ask again in a moment"
+    return f"no stack is running in {folder.path}: start one with `meantime up`, or name its directory with --data"
 
 
 def down(folder: Folder, tell: Tell) -> bool:

@@ -21,15 +21,16 @@ from meantime.stack.folder import Folder, Ledger
 from meantime.stack.jars import ensure_jars
 from meantime.stack.java import find_java
 from meantime.stack.model import Event, Options, Spec, Tell
+from meantime.stack.reports import logged
 
 
 def serve(options: Options, tell: Tell) -> None:
     """Run the stack until it is told to stop; returns when nothing of it is left running."""
     folder = Folder(Path(options.data))
     try:
-        with folder.locked():
+        with folder.locked(), logged(folder, tell) as both:
             folder.check_space()
-            _serve_locked(folder, options, tell)
+            _serve_locked(folder, options, both)
     except OSError as error:
         raise _explained(error, folder) from error
 

@@ -1,0 +1,110 @@
+"""The commands of the embedded stack: `up`, `down`, `status`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from meantime.cli.output import print_json, print_table
+from meantime.errors import StackError
+from meantime.stack import control
+from meantime.stack.background import launch
+from meantime.stack.discovery import data_path
+from meantime.stack.folder import Folder
+from meantime.stack.model import Event, Options, Tell
+from meantime.stack.reports import reporter
+from meantime.stack.supervisor import serve
+
+NOT_RUNNING = 3
+
+Data = Annotated[Path | None, typer.Option("--data", help="Data directory; default $MEANTIME_DATA, else .meantime here.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(rich_help_panel="Run")(up)
+    app.command(rich_help_panel="Run")(down)
+    app.command(rich_help_panel="Run")(status)
+
+
+def up(
+    nodes: Annotated[int | None, typer.Option(min=0, max=64, help="How many nodes; default as last time, else 1.")] = None,
+    kafka: Annotated[
+        int | None, typer.Option(min=1, max=8, help="How many Kafka clusters; default as last time, else 1.")
+    ] = None,
+    data: Data = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="HTTP port of the first node; default as last time, else 8080.")
+    ] = None,
+    no_timers: Annotated[bool, typer.Option("--no-timers", help="Leave out the processes of timers.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when everything is ready.")] = False,
+    json: Json = False,
+) -> None:
+    """Run the whole system on this machine: ZooKeeper, Kafka, PostgreSQL and nodes. Ctrl-C stops it.
+
+    Ports and data are kept in the data directory, so the next start finds everything again.
+
+    Example: meantime up --nodes 3 --kafka 2 --detach
+    """
+    folder = Folder(data_path(data))
+    options = Options(data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers)
+    with reporter() as tell:
+        if detach:
+            launch(options, tell)
+            _show(folder, json)
+        else:
+            serve(options, _announcing(folder, tell, json))
+
+
+def down(data: Data = None, json: Json = False) -> None:
+    """Stop the stack of a data directory, also what a killed supervisor left behind. Data stay.
+
+    Example: meantime down --data /var/tmp/try
+    """
+    folder = Folder(data_path(data))
+    with reporter() as tell:
+        stopped = control.down(folder, tell)
+    if json:
+        print_json({"stopped": stopped, "data": str(folder.path)})
+    else:
+        typer.echo(f"the stack in {folder.path} has stopped" if stopped else f"nothing is running in {folder.path}")
+
+
+def status(data: Data = None, json: Json = False) -> None:
+    """Show every address and process of a running stack; exit code 3 if there is none.
+
+    Example: meantime status --json
+    """
+    try:
+        _show(Folder(data_path(data)), json)
+    except StackError as error:
+        typer.echo(error.detail, err=True)
+        raise typer.Exit(NOT_RUNNING) from None
+
+
+def _announcing(folder: Folder, tell: Tell, json: bool) -> Tell:
+    def both(event: Event) -> None:
+        tell(event)
+        if event.kind == "up":
+            _show(folder, json)
+
+    return both
+
+
+def _show(folder: Folder, json: bool) -> None:
+    current = control.status(folder)
+    if json:
+        print_json(msgspec.to_builtins(current))
+        return
+    rows = [
+        [process.name, _address(current, process.name), str(process.pid or ""), process.state, process.restarts, process.log]
+        for process in current.processes
+    ]
+    print_table(["process", "address", "pid", "state", "restarts", "log"], rows)
+
+
+def _address(current: control.Status, name: str) -> str:
+    clusters = {f"kafka-{number}": address for number, address in enumerate(current.kafka, start=1)}
+    services = {"zookeeper": current.zookeeper, "postgres": current.postgres, "console": current.console or ""}
+    return {**clusters, **services, **{node.id: node.url for node in current.nodes}}.get(name, "")

@@ -1,0 +1,96 @@
+"""Real services for tests. One that does not come up fails the tests that need it; nothing is ever skipped."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from meantime.stack.control import Status, status
+from meantime.stack.folder import Folder
+from meantime.stack.model import Places
+from meantime.stack.session import running
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """ZooKeeper, two Kafka clusters and PostgreSQL, shared by the whole test session: use names of your own."""
+
+    zookeeper: str
+    kafka: list[str]
+    postgres: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStack:
+    places: Places
+    folder: Folder
+
+    @property
+    def urls(self) -> list[str]:
+        return [node.url for node in self.places.nodes]
+
+    def status(self) -> Status:
+        return status(self.folder)
+
+    def pid(self, name: str) -> int:
+        """The present pid of `node-1`, `kafka-1`, …"""
+        pid = next(process.pid for process in self.status().processes if process.name == name)
+        assert pid is not None, f"{name} is down"
+        return pid
+
+    def send(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Signal a process of the stack; returns the pid that it had."""
+        pid = self.pid(name)
+        os.kill(pid, number)
+        return pid
+
+
+StackOf = Callable[..., AbstractContextManager[RunningStack]]
+
+
+@contextmanager
+def short_lived_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="meantime-test-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _stack_of(nodes: int = 1, kafka: int = 1, **node_env: str) -> Iterator[RunningStack]:
+    with (
+        short_lived_folder() as folder,
+        running(folder / "data", nodes=nodes, kafka=kafka, port=None, node_env=node_env) as places,
+    ):
+        yield RunningStack(places, Folder(folder / "data"))
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[Services]:
+    """Started when the first test asks for it."""
+    with short_lived_folder() as folder, running(folder / "data", nodes=0, kafka=2, migrate=False) as places:
+        yield Services(
+            zookeeper=places.zookeeper.partition("/")[0],
+            kafka=list(places.kafka),
+            postgres=places.postgres,
+        )
+
+
+@pytest.fixture(scope="session")
+def stack_of() -> StackOf:
+    """`with stack_of(nodes=3, kafka=2, MEANTIME_DRIFT_LIMIT_MS="200") as stack:` is a stack of its own."""
+    return _stack_of
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder of its own with a short path, gone after the test."""
+    with short_lived_folder() as path:
+        yield path
