@@ -34,8 +34,8 @@ class ClockReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type: str
     schema: str
-    type: str = "json_schema"
     version: str | None = None
     created_at: str | None = None
 

@@ -160,11 +160,11 @@ class SubscriptionFollowing(Following[SubscriptionBatch]):
     def __init__(self, subscription_id: str, options: StreamOptions, retries: Retries) -> None:
         super().__init__(options, retries)
         self.subscription_id = subscription_id
-        self._stream_id = ""
+        self._stream_id: str | None = None
 
     def call(self) -> Call[None]:
         target = path("subscriptions", self.subscription_id, "events", query=self.remaining())
-        return Call("GET", target, nothing, conflict_for=GRACE if self._stream_id else 0.0)
+        return Call("GET", target, nothing, conflict_for=0.0 if self._stream_id is None else GRACE)
 
     def opened(self, headers: Mapping[str, str]) -> None:
         super().opened(headers)
@@ -173,7 +173,7 @@ class SubscriptionFollowing(Following[SubscriptionBatch]):
     def accept(self, batch: Batch) -> SubscriptionBatch:
         return SubscriptionBatch(
             subscription_id=self.subscription_id,
-            stream_id=self._stream_id,
+            stream_id=self._stream_id or "",
             cursor=batch.cursor,
             events=batch.events,
         )

@@ -54,7 +54,7 @@ def _completed(
     changes = fields(
         owning_application=owner,
         category=category,
-        schema=Schema(schema=text) if schema is not None or declared.schema is None else None,
+        schema=Schema(type="json_schema", schema=text) if schema is not None or declared.schema is None else None,
         default_statistic=Statistic(read_parallelism=partitions, write_parallelism=partitions) if partitions else None,
         options={"retention_time": round(retention_for * 1000)} if retention_for is not None else None,
     )
