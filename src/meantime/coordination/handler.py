@@ -2,11 +2,15 @@
 
 Kazoo runs one thread for its connection and hands callbacks to two more. Here those two are the event loop itself: results
 and watch events are queued to the loop by the connection thread, in the order in which ZooKeeper sent them, so that a watch
-event is always seen before a result that is newer than it, and each costs one hop between threads.
+event is always seen before a result that is newer than it, and each costs one hop between threads. Waiting for a socket is
+one system call here, where kazoo makes five: in a busy process each of them may have to wait for the interpreter.
 """
 
 import asyncio
-from collections.abc import Callable
+import math
+import select
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
@@ -39,3 +43,14 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def stop(self) -> None:
         """Nothing to stop: what comes late is dropped by the closed loop."""
+
+    def select(
+        self, rlist: Sequence[Any], wlist: Sequence[Any], xlist: Sequence[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """As `select.select`, for descriptors of any number."""
+        poll = select.poll()
+        for sockets, events in ((rlist, select.POLLIN), (wlist, select.POLLOUT)):
+            for socket in sockets:
+                poll.register(socket, events)
+        ready = {fd for fd, _ in poll.poll(None if timeout is None else math.ceil(timeout * 1000))}
+        return [s for s in rlist if s.fileno() in ready], [s for s in wlist if s.fileno() in ready], []
