@@ -1,0 +1,265 @@
+"""Writing to a storage: one shared producer, acks=all and idempotent, fed and polled by the event loop.
+
+There is no thread of ours: delivery reports are fetched by a timer that runs only while something is in flight, and a batch
+becomes one future. What is in flight is bounded in bytes; who finds no room waits in line until a deadline.
+
+What a report means for an event
+    WRITTEN  the storage has it, under acks=all
+    REFUSED  the storage does not have it and never will: the topic is sealed, or the event is too large for it
+    MISSING  the storage does not have it, because it has no such topic (any more)
+    FAILED   nobody knows: it timed out, or the connection broke in between. A refusal counts as FAILED when there was
+             any trouble with the connection meanwhile, since it may answer a repetition of a write that had succeeded
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from meantime.errors import StorageUnavailable, Unavailable
+from meantime.streams.kafka_admin import client_config
+from meantime.streams.model import Storage
+
+log = structlog.get_logger(__name__)
+
+MAX_RECORD_BYTES = 1_040_000
+"""What a producer takes for one record: an event at its limit with its enrichment, below Kafka's usual 1,048,588."""
+
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_POLL_FIRST = 0.001
+_POLL_MOST = 0.02
+_POLL_IDLE = 1.0
+
+
+class Outcome(Enum):
+    WRITTEN = "written"
+    REFUSED = "refused"
+    MISSING = "missing"
+    FAILED = "failed"
+
+
+class Batch:
+    """Events on their way to one topic. `done` is set when each has its outcome; until then all count as FAILED."""
+
+    __slots__ = ("_disturbances", "_left", "_producer", "details", "done", "offsets", "outcomes", "size")
+
+    @property
+    def clean(self) -> bool:
+        """Every event is written."""
+        return not self._left and not self.details
+
+    def __init__(self, producer: "StorageProducer", count: int, size: int) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.outcomes = [Outcome.FAILED] * count
+        self.details: dict[int, str] = {}
+        self.offsets: dict[int, int] = {}
+        self.size = size
+        self._producer = producer
+        self._disturbances = producer.disturbances
+        self._left = count
+
+    def delivered(self, index: int, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.outcomes[index] = Outcome.WRITTEN
+        else:
+            self._failed(index, error)
+        self._left -= 1
+        if not self._left:
+            self._finish()
+
+    def delivered_last(self, index: int, error: KafkaError | None, message: Message) -> None:
+        """As `delivered`, for the last event of a partition: its offset tells how far the partition is acknowledged."""
+        if error is None:
+            self.offsets[message.partition() or 0] = message.offset() or 0
+        self.delivered(index, error, message)
+
+    def abandon(self) -> None:
+        """Wait no longer: what has no outcome yet will never be said to be written."""
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def _failed(self, index: int, error: KafkaError) -> None:
+        code = error.code()
+        self.details[index] = error.str()
+        if code in _MISSING:
+            self.outcomes[index] = Outcome.MISSING
+        elif code == KafkaError.MSG_SIZE_TOO_LARGE and self._disturbances == self._producer.disturbances:
+            self.outcomes[index] = Outcome.REFUSED
+
+    def _finish(self) -> None:
+        self._producer.release(self.size)
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+class StorageProducer:
+    def __init__(self, storage: Storage, *, deliver_for: float, max_in_flight_bytes: int) -> None:
+        self.storage = storage
+        self.disturbances = 0
+        self.broken = False
+        self._deliver_for = deliver_for
+        self._limit = max_in_flight_bytes
+        self._loop = asyncio.get_running_loop()
+        self._producer = Producer(self._config())
+        self._in_flight = 0
+        self._batches = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+        self._pause = _POLL_FIRST
+        self._timer = self._loop.call_later(_POLL_IDLE, self._poll)
+
+    def _config(self) -> dict[str, Any]:
+        return client_config(self.storage) | {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "batch.size": 1_000_000,
+            "message.max.bytes": MAX_RECORD_BYTES,
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 2_097_151,
+            "message.timeout.ms": int(self._deliver_for * 1000),
+            # A request must not be given up, and repeated, before its messages are: see FAILED.
+            "request.timeout.ms": int(self._deliver_for * 1000) + 5000,
+            "socket.timeout.ms": int(self._deliver_for * 1000) + 10_000,
+            "topic.metadata.propagation.max.ms": 5000,
+            "topic.metadata.refresh.fast.interval.ms": 20,
+            "error_cb": self._trouble,
+        }
+
+    async def room(self, size: int, deadline: float) -> None:
+        """Wait until `size` bytes may be in flight; the deadline is on the monotonic clock."""
+        while self._in_flight and self._in_flight + size > self._limit:
+            waiter = self._loop.create_future()
+            self._line.append(waiter)
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    await waiter
+            except TimeoutError:
+                raise Unavailable(
+                    f"storage {self.storage.id!r} takes events more slowly than they are published", retry_after=1
+                ) from None
+
+    def send(self, topic: str, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]) -> Batch:
+        """Hand the events over in their order; never waits. Ask for `room` first."""
+        size = sum(map(len, values))
+        batch = Batch(self, len(values), size)
+        self._in_flight += size
+        self._batches += 1
+        last = {partition: index for index, partition in enumerate(partitions)}
+        messages: list[dict[str, Any]] = [
+            {
+                "value": value,
+                "partition": partition,
+                "callback": partial(batch.delivered_last if last[partition] == index else batch.delivered, index),
+            }
+            for index, (value, partition) in enumerate(zip(values, partitions, strict=True))
+        ]
+        for message, key in zip(messages, keys, strict=False):
+            if key is not None:
+                message["key"] = key
+        self._hand_over(topic, messages, batch)
+        self._hasten()
+        return batch
+
+    def _hand_over(self, topic: str, messages: list[dict[str, Any]], batch: Batch) -> None:
+        """What the client refuses at once gets its report at once, so that a batch always completes."""
+        try:
+            if self._producer.produce_batch(topic, messages) == len(messages):
+                return
+            errors = [message.get("_error") for message in messages]
+        except (KafkaException, BufferError) as error:
+            errors = [_as_kafka_error(error)] * len(messages)
+        for index, problem in enumerate(errors):
+            if problem is not None:
+                batch.delivered(index, problem, None)  # type: ignore[arg-type]
+
+    def release(self, size: int) -> None:
+        self._in_flight -= size
+        self._batches -= 1
+        while self._line:
+            waiter = self._line.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def warm(self, topic: str) -> None:
+        """Know the topic's leaders before the first event needs them."""
+        await asyncio.to_thread(self._list_topic, topic)
+
+    def _list_topic(self, topic: str) -> None:
+        try:
+            self._producer.list_topics(topic, timeout=2.0)
+        except KafkaException as error:
+            log.info("warm_up_failed", storage_id=self.storage.id, topic=topic, error=str(error))
+
+    async def close(self) -> None:
+        """Wait for what is in flight, as long as it may take to fail."""
+        deadline = time.monotonic() + self._deliver_for + 1.0
+        while self._batches and time.monotonic() < deadline:  # noqa: ASYNC110 - the poll timer does the work
+            await asyncio.sleep(0.01)
+        self._timer.cancel()
+        self._producer.purge()
+        self._producer.poll(0)
+
+    def _hasten(self) -> None:
+        self._pause = _POLL_FIRST
+        if self._timer.when() - self._loop.time() > _POLL_FIRST:
+            self._timer.cancel()
+            self._timer = self._loop.call_later(_POLL_FIRST, self._poll)
+
+    def _poll(self) -> None:
+        served = self._producer.poll(0)
+        if served:
+            self._pause = _POLL_FIRST
+        elif self._batches:
+            self._pause = min(self._pause * 1.3, _POLL_MOST)
+        self._timer = self._loop.call_later(self._pause if self._batches else _POLL_IDLE, self._poll)
+
+    def _trouble(self, error: KafkaError) -> None:
+        self.disturbances += 1
+        if error.fatal():
+            self.broken = True
+            log.error("producer_broken", storage_id=self.storage.id, error=error.str())
+
+
+def _as_kafka_error(error: Exception) -> KafkaError:
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, KafkaError) else KafkaError(KafkaError._QUEUE_FULL, str(error))
+
+
+class Producers:
+    """One producer per storage, made when first needed; a broken one is replaced, and closed once it is empty."""
+
+    def __init__(self, *, deliver_for: float = 15.0, max_in_flight_bytes: int = 64 << 20) -> None:
+        self._deliver_for = deliver_for
+        self._limit = max_in_flight_bytes
+        self._producers: dict[str, StorageProducer] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, storage: Storage) -> StorageProducer:
+        known = self._producers.get(storage.id)
+        if known is not None and not known.broken and known.storage is storage:
+            return known
+        if known is not None and not known.broken and client_config(known.storage) == client_config(storage):
+            known.storage = storage
+            return known
+        return self._replace(storage, known)
+
+    def _replace(self, storage: Storage, known: StorageProducer | None) -> StorageProducer:
+        if known is not None:
+            task = asyncio.ensure_future(known.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        try:
+            new = StorageProducer(storage, deliver_for=self._deliver_for, max_in_flight_bytes=self._limit)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise StorageUnavailable(f"no producer for storage {storage.id!r}: {error}", storage_id=storage.id) from error
+        self._producers[storage.id] = new
+        return new
+
+    async def close(self) -> None:
+        await asyncio.gather(*(producer.close() for producer in self._producers.values()), *self._closing)

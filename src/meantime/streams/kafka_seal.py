@@ -1,0 +1,137 @@
+"""Sealing a topic: from then on its storage refuses every write, whoever sends it and whatever they believe.
+
+The seal is the topic's own `max.message.bytes`, set to a value below every record. That a partition is sealed is proved by a
+probe that can never be stored: a record from the far future is refused with INVALID_TIMESTAMP while the topic is open and
+with MSG_SIZE_TOO_LARGE once it is sealed, because the size is looked at first. Topics made here refuse such records from
+the start; an adopted one that would take them is told to refuse them, in the same change as the seal.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from meantime.errors import StorageUnavailable
+from meantime.streams.kafka_admin import Admin, Settings, client_config
+from meantime.streams.model import Storage
+
+log = structlog.get_logger(__name__)
+
+SIZE_LIMIT = "max.message.bytes"
+SEALED_BYTES = "0"
+OPEN_AGAIN: dict[str, str | None] = {SIZE_LIMIT: None}
+
+TIMESTAMP_TYPE = "message.timestamp.type"
+TIMESTAMP_LIMIT = "message.timestamp.after.max.ms"
+REFUSES_THE_FUTURE = {TIMESTAMP_TYPE: "CreateTime", TIMESTAMP_LIMIT: "3600000"}
+"""Settings that every topic made here has, so that a probe is never stored."""
+
+_AHEAD_MS = 180 * 24 * 3600 * 1000
+_PROVE_FOR = 5.0
+
+
+class Sealer:
+    """Seals and proves topics of one storage."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._producer: Producer | None = None
+
+    async def survey(self, topic: str) -> dict[str, str | None]:
+        """The topic's own settings that a seal would change, to be put back if the switch fails."""
+        settings = await self._admin.topic_settings(topic)
+        return {name: settings[name][0] if settings[name][1] else None for name in _changes(settings)}
+
+    async def rehearse(self, topic: str, partitions: int) -> None:
+        """Open the connections that the proof will need, if a probe is sure to be refused."""
+        if await self._refuses_the_future(topic):
+            await asyncio.to_thread(self._probe, topic, list(range(partitions)))
+
+    async def seal(self, topic: str) -> None:
+        settings = await self._admin.topic_settings(topic)
+        await self._admin.change(topic, _changes(settings))
+
+    async def seal_surveyed(self, topic: str, surveyed: Mapping[str, str | None]) -> None:
+        """As `seal`, when a survey has already told what has to be changed."""
+        await self._admin.change(topic, {name: _SEAL[name] for name in surveyed})
+
+    async def open_again(self, topic: str, surveyed: Settings) -> None:
+        await self._admin.change(topic, OPEN_AGAIN | dict(surveyed))
+
+    async def prove(self, topic: str, partitions: int) -> None:
+        """Return once every partition has refused a probe because of the seal."""
+        deadline = time.monotonic() + _PROVE_FOR
+        open_ones = list(range(partitions))
+        while open_ones:
+            answers = await asyncio.to_thread(self._probe, topic, open_ones)
+            open_ones = [partition for partition in open_ones if answers.get(partition) != KafkaError.MSG_SIZE_TOO_LARGE]
+            if open_ones and time.monotonic() > deadline:
+                raise StorageUnavailable(
+                    f"storage {self._admin.storage.id!r} did not seal partitions {open_ones} of topic {topic!r}",
+                    storage_id=self._admin.storage.id,
+                )
+
+    async def end(self, topic: str, partitions: int) -> tuple[int, ...]:
+        """The last offset of each partition of a sealed topic, -1 where nothing was ever written.
+
+        What was accepted just before the seal may still be on its way to the replicas, so the end is taken only when it
+        has been the same twice.
+        """
+        before: list[int] | None = None
+        while True:
+            ends = await self._admin.end_offsets(topic, partitions)
+            if ends == before:
+                return tuple(end - 1 for end in ends)
+            before = ends
+            await asyncio.sleep(0.003)
+
+    async def _refuses_the_future(self, topic: str) -> bool:
+        settings = await self._admin.topic_settings(topic)
+        return set(_changes(settings)) == {SIZE_LIMIT}
+
+    def _probe(self, topic: str, partitions: list[int]) -> dict[int, int]:
+        """Runs in a thread, for some milliseconds: the error code by which each partition refused."""
+        answers: dict[int, int] = {}
+
+        def heard(error: KafkaError | None, message: Message) -> None:
+            partition = message.partition() or 0
+            if error is None:
+                log.error("probe_was_stored", topic=topic, partition=partition, offset=message.offset())
+            else:
+                answers[partition] = error.code()
+
+        producer = self._prober()
+        future_ms = int(time.time() * 1000) + _AHEAD_MS
+        try:
+            for partition in partitions:
+                producer.produce(topic, b"probe", None, partition, heard, timestamp=future_ms)
+            producer.flush(_PROVE_FOR)
+        except (KafkaException, BufferError) as error:
+            raise StorageUnavailable(f"storage {self._admin.storage.id!r} cannot be probed: {error}") from error
+        return answers
+
+    def _prober(self) -> Producer:
+        if self._producer is None:
+            self._producer = Producer(_probe_config(self._admin.storage))
+        return self._producer
+
+
+_SEAL: dict[str, str] = {SIZE_LIMIT: SEALED_BYTES, **REFUSES_THE_FUTURE}
+
+
+def _changes(settings: Mapping[str, tuple[str, bool]]) -> dict[str, str]:
+    """What sealing this topic takes."""
+    refuses = settings[TIMESTAMP_TYPE][0] == "CreateTime" and int(settings[TIMESTAMP_LIMIT][0]) < _AHEAD_MS // 2
+    return {SIZE_LIMIT: SEALED_BYTES} if refuses else dict(_SEAL)
+
+
+def _probe_config(storage: Storage) -> dict[str, str | int]:
+    return client_config(storage) | {
+        "acks": "all",
+        "retries": 0,
+        "linger.ms": 0,
+        "message.timeout.ms": int(_PROVE_FOR * 1000),
+        "topic.metadata.refresh.fast.interval.ms": 20,
+    }

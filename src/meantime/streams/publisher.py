@@ -1,0 +1,156 @@
+"""Publishing: a batch goes through its gate into the active timeline, and its publisher learns what became of each event.
+
+    prepare ──► wait for the gate ──► send ──► all written: 200
+                     ▲                  ├──► refused by a sealed topic: reload the timelines, send the rest to the new one
+                     └──────────────────┘    refused otherwise, or nobody knows: 207
+
+Two rules keep order and once. An event whose fate is unknown is never sent again. An event that was refused is sent
+again only if no later event of its batch and partition was written or may have been; otherwise it has failed.
+"""
+
+import time
+from dataclasses import dataclass
+
+from prometheus_client import Counter
+
+from meantime.clock import Clock
+from meantime.errors import MeantimeError, NotFound, Unavailable
+from meantime.metrics import REGISTRY
+from meantime.streams.acknowledged import Acknowledged
+from meantime.streams.catalog import Catalog
+from meantime.streams.gate import Gate
+from meantime.streams.kafka_producer import Batch, Outcome, Producers
+from meantime.streams.model import EventType, Timeline
+from meantime.streams.records import Item, Recipe, Records, eid_of
+from meantime.streams.refusals import Refusals, resendable
+
+PUBLISHED = Counter("meantime_events_published_total", "Events written.", ["event_type"], registry=REGISTRY)
+RESENT = Counter("meantime_events_resent_total", "Events that a sealed topic sent on to the next.", registry=REGISTRY)
+
+_MOST_ROUNDS = 20
+NO_ANSWER = "the storage gave no answer in time; the event may have been written"
+OVERTAKEN = "refused, while a later event of the same partition was taken; it was not written"
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherOptions:
+    """`wait_for`: seconds that a publisher waits for a switch."""
+
+    wait_for: float = 30.0
+
+
+class Fate:
+    """What has become of each event of a batch, and which are still to be sent."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.outcomes = [Outcome.FAILED] * len(records.values)
+        self.details: dict[int, str] = {}
+        self.left = list(range(len(records.values)))
+
+    def note(self, batch: Batch) -> None:
+        for place, index in enumerate(self.left):
+            self.outcomes[index] = batch.outcomes[place]
+            if place in batch.details:
+                self.details[index] = batch.details[place]
+        refused = [index for index in self.left if self.outcomes[index] in (Outcome.REFUSED, Outcome.MISSING)]
+        self.left = resendable(self.outcomes, self.records.partitions)
+        for index in set(refused) - set(self.left):
+            self.details[index] = OVERTAKEN
+
+    @property
+    def largest(self) -> int:
+        return max(len(self.records.values[index]) for index in self.left)
+
+    def give_up(self, error: MeantimeError) -> None:
+        """Who has written nothing for sure may be told to try again; who has written something is told what."""
+        if len(self.left) == len(self.outcomes):
+            raise error
+        self.details |= dict.fromkeys(self.left, f"not written: {error.detail}")
+
+    def items(self) -> list[Item]:
+        return [
+            Item(eid_of(value), "submitted", "publishing", "")
+            if outcome is Outcome.WRITTEN
+            else Item(eid_of(value), "failed", "publishing", self.details.get(index, NO_ANSWER))
+            for index, (value, outcome) in enumerate(zip(self.records.values, self.outcomes, strict=True))
+        ]
+
+
+class Publisher:
+    def __init__(
+        self,
+        catalog: Catalog,
+        gate: Gate,
+        producers: Producers,
+        acknowledged: Acknowledged,
+        refusals: Refusals,
+        clock: Clock,
+        options: PublisherOptions,
+    ) -> None:
+        self._catalog = catalog
+        self._gate = gate
+        self._producers = producers
+        self._acknowledged = acknowledged
+        self._refusals = refusals
+        self._clock = clock
+        self._options = options
+        self._recipes: dict[str, Recipe] = {}
+
+    async def publish(self, name: str, body: bytes, flow_id: str) -> list[Item] | None:
+        """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
+        deadline = time.monotonic() + self._options.wait_for
+        entry = await self._catalog.entry(name)
+        records = self._recipe(entry.event_type).records(body, flow_id, self._clock.now_ms())
+        if not records.values:
+            return None
+        timeline, batch = await self._send(name, records, deadline)
+        if batch.clean:
+            PUBLISHED.labels(name).inc(len(records.values))
+            return None
+        return await self._send_on(timeline, records, batch, deadline)
+
+    def _recipe(self, event_type: EventType) -> Recipe:
+        recipe = self._recipes.get(event_type.name)
+        if recipe is None or recipe.event_type is not event_type:
+            recipe = self._recipes[event_type.name] = Recipe(event_type)
+        return recipe
+
+    async def _send(self, name: str, records: Records, deadline: float) -> tuple[Timeline, Batch]:
+        size = records.size
+        while True:
+            await self._gate.wait_open(name, deadline)
+            timeline = (await self._catalog.entry(name)).active
+            producer = self._producers.of(self._catalog.storage(timeline.storage_id))
+            await producer.room(size, deadline)
+            # From this look at the gate until the events are handed over nothing is awaited.
+            if not self._gate.is_closed(name):
+                break
+        flight = self._gate.enter(name)
+        try:
+            batch = flight.batch = producer.send(timeline.topic, records.values, records.partitions, records.keys)
+            await batch.done
+            self._acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
+        finally:
+            self._gate.leave(flight)
+        return timeline, batch
+
+    async def _send_on(self, timeline: Timeline, records: Records, batch: Batch, deadline: float) -> list[Item] | None:
+        """Not everything was written at the first attempt: send on what may be, as often as timelines change."""
+        fate = Fate(records)
+        fate.note(batch)
+        for _ in range(_MOST_ROUNDS):
+            if not fate.left:
+                break
+            try:
+                if not await self._refusals.explained(timeline, fate.largest, deadline):
+                    break
+                RESENT.inc(len(fate.left))
+                timeline, batch = await self._send(timeline.event_type, records.select(fate.left), deadline)
+            except (NotFound, Unavailable) as error:
+                fate.give_up(error)
+                break
+            fate.note(batch)
+        written = fate.outcomes.count(Outcome.WRITTEN)
+        PUBLISHED.labels(timeline.event_type).inc(written)
+        return None if written == len(fate.outcomes) else fate.items()

@@ -1,0 +1,183 @@
+"""From the bytes that a publisher sent to the records that are written: all that happens before anything is sent.
+
+Validating, partitioning and enriching are stages; each looks at every event, and if any fails there the whole batch is
+rejected with one item per event and nothing is written. The rules of an event type are compiled once into a `Recipe`. Where
+they ask nothing of an event, it is never parsed: its bytes are cut out of the body and written as they are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from meantime.errors import Malformed
+from meantime.streams.enrichment import Enrichment, rfc3339
+from meantime.streams.model import EventType
+from meantime.streams.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
+from meantime.streams.validation import UNDEFINED, Validation
+
+MAX_EVENT_BYTES = 999_000
+
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder().decode
+_OPENING_BRACE = 0x7B
+
+Event = dict[str, Any]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """What became of one event."""
+
+    eid: str | None
+    publishing_status: str
+    step: str
+    detail: str
+
+
+class Rejected(Exception):
+    """The batch fails before sending; nothing of it was written."""
+
+    def __init__(self, items: list[Item]) -> None:
+        super().__init__(f"{sum(item.publishing_status == 'failed' for item in items)} events were rejected")
+        self.items = items
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A batch ready to be written, in the publisher's order. `keys` is empty where records have none."""
+
+    values: Sequence[bytes]
+    partitions: Sequence[int]
+    keys: Sequence[bytes | None] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.values))
+
+    def select(self, indices: Sequence[int]) -> "Records":
+        return Records(
+            [self.values[index] for index in indices],
+            [self.partitions[index] for index in indices],
+            [self.keys[index] for index in indices] if self.keys else (),
+        )
+
+
+def split(body: bytes) -> list[bytes]:
+    """The events of a body, each as the bytes that were sent."""
+    try:
+        str(body, "utf-8")
+        events = list(map(bytes, _split(body)))
+    except UnicodeDecodeError as error:
+        raise Malformed(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+    except msgspec.ValidationError:
+        raise Malformed("the body must be a JSON array of events") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Malformed(f"the body is not JSON: {error}") from None
+    if not all(event[0] == _OPENING_BRACE for event in events):
+        raise Malformed("every event must be a JSON object")
+    return events
+
+
+class Recipe:
+    """The rules of one event type, ready to be applied."""
+
+    def __init__(self, event_type: EventType) -> None:
+        self.event_type = event_type
+        self._partitions = event_type.partitions
+        self._validation = Validation(event_type)
+        self._partition = partitioner(event_type)
+        self._enriches = event_type.category != UNDEFINED
+        self._compacts = event_type.cleanup_policy.startswith("compact")
+        self._untouched = self._validation.trivial and not (self._partition or self._enriches or self._compacts)
+
+    def records(self, body: bytes, flow_id: str, now_ms: int) -> Records:
+        sent = split(body)
+        if self._untouched and max(map(len, sent), default=0) <= MAX_EVENT_BYTES:
+            return Records(sent, anywhere(len(sent), self._partitions))
+        events = self._validated(sent)
+        partitions = self._partitioned(events)
+        keys = [self._key(event) for event in events] if self._compacts else ()
+        return Records(self._enriched(sent, events, partitions, flow_id, now_ms), partitions, keys)
+
+    def _validated(self, sent: list[bytes]) -> list[Event]:
+        faults: dict[int, str] = {}
+        events: list[Event] = []
+        for index, raw in enumerate(sent):
+            event, fault = self._read(raw)
+            events.append(event)
+            if fault is not None:
+                faults[index] = fault
+        if faults:
+            raise Rejected(items(events, faults, "validating"))
+        return events
+
+    def _read(self, raw: bytes) -> tuple[Event, str | None]:
+        try:
+            event: Event = _decode(raw)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            return {}, f"the event cannot be read: {error}"
+        if len(raw) > MAX_EVENT_BYTES:
+            return event, f"the event has {len(raw)} bytes; at most {MAX_EVENT_BYTES} are allowed"
+        return event, self._validation.fault(event)
+
+    def _partitioned(self, events: list[Event]) -> list[int]:
+        if self._partition is None:
+            return anywhere(len(events), self._partitions)
+        return _each(events, self._partition, "partitioning")
+
+    def _key(self, event: Event) -> bytes:
+        """Compacted topics take no record without a key; one that names none is kept for ever."""
+        metadata = event.get("metadata")
+        named = metadata.get("partition_compaction_key") if isinstance(metadata, dict) else None
+        if isinstance(named, str):
+            return named.encode()
+        if paths := key_paths(self.event_type):
+            return key_of(event, paths)
+        return uuid4().hex.encode()
+
+    def _enriched(
+        self, sent: list[bytes], events: list[Event], partitions: list[int], flow_id: str, now_ms: int
+    ) -> list[bytes]:
+        if not self._enriches:
+            return sent
+        version = str(self.event_type.document["schema"].get("version", "1.0.0"))
+        enrichment = Enrichment(self.event_type.name, rfc3339(now_ms), flow_id, version)
+        return [
+            enrichment.enrich(raw, event["metadata"], partition)
+            for raw, event, partition in zip(sent, events, partitions, strict=True)
+        ]
+
+
+def _each(events: list[Event], decide: Callable[[Event], int], step: str) -> list[int]:
+    faults: dict[int, str] = {}
+    decided: list[int] = []
+    for index, event in enumerate(events):
+        try:
+            decided.append(decide(event))
+        except NoPartition as error:
+            faults[index] = str(error)
+    if faults:
+        raise Rejected(items(events, faults, step))
+    return decided
+
+
+def items(events: Sequence[Event], faults: dict[int, str], step: str) -> list[Item]:
+    """One item per event of a rejected batch: those with faults have failed, the others were given up for them."""
+    return [
+        Item(eid_of(event), "failed", step, faults[index])
+        if index in faults
+        else Item(eid_of(event), "aborted", step, "another event of the batch was rejected")
+        for index, event in enumerate(events)
+    ]
+
+
+def eid_of(event: Event | bytes) -> str | None:
+    try:
+        read = _decode(event) if isinstance(event, bytes) else event
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    metadata = read.get("metadata")
+    eid = metadata.get("eid") if isinstance(metadata, dict) else None
+    return eid if isinstance(eid, str) else None

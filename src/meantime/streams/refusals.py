@@ -1,0 +1,74 @@
+"""What to do when a storage refused events: may they be sent again, and where to?
+
+A sealed topic refuses everything, and a switch explains it: the timelines are read anew until they lead elsewhere. If no
+switch is running and the active topic is sealed, an initiator came to grief between the seal and its record; the topic is
+opened again, under the same row that a new switch would have to hold, so the two cannot meet.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from meantime.errors import NotFound
+from meantime.streams.catalog import Catalog
+from meantime.streams.gate import Gate, still_switching
+from meantime.streams.kafka_admin import Admins
+from meantime.streams.kafka_producer import Outcome
+from meantime.streams.kafka_seal import OPEN_AGAIN, SEALED_BYTES, SIZE_LIMIT
+from meantime.streams.model import Timeline
+from meantime.streams.postgres_switches import SwitchStore
+
+log = structlog.get_logger(__name__)
+
+_OVERHEAD = 1024
+_LOOK_EVERY = 0.02
+
+
+def resendable(outcomes: Sequence[Outcome], partitions: Sequence[int]) -> list[int]:
+    """The events that were not written and can still be written in their place: behind them, nothing of their partition
+    was written or may have been."""
+    behind: set[int] = set()
+    chosen: list[int] = []
+    for index in range(len(outcomes) - 1, -1, -1):
+        if outcomes[index] in (Outcome.WRITTEN, Outcome.FAILED):
+            behind.add(partitions[index])
+        elif partitions[index] not in behind:
+            chosen.append(index)
+    return chosen[::-1]
+
+
+class Refusals:
+    def __init__(self, catalog: Catalog, gate: Gate, switches: SwitchStore, admins: Admins) -> None:
+        self._catalog = catalog
+        self._gate = gate
+        self._switches = switches
+        self._admins = admins
+
+    async def explained(self, refused_by: Timeline, largest: int, deadline: float) -> bool:
+        """Wait until the events can be sent again; False when the storage means it, `Unavailable` at the deadline."""
+        name = refused_by.event_type
+        while True:
+            active = (await self._catalog.reload(name)).active
+            if (active.storage_id, active.topic) != (refused_by.storage_id, refused_by.topic):
+                return True
+            if not self._gate.is_closed(name) and await self._switches.running(name) is None:
+                return await self._mended(active, largest)
+            if time.monotonic() + _LOOK_EVERY > deadline:
+                raise still_switching(name)
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def _mended(self, timeline: Timeline, largest: int) -> bool:
+        admin = self._admins.of(self._catalog.storage(timeline.storage_id))
+        try:
+            limit, _ = (await admin.topic_settings(timeline.topic))[SIZE_LIMIT]
+        except NotFound:
+            return False
+        if limit != SEALED_BYTES:
+            return largest + _OVERHEAD <= int(limit)
+        async with self._switches.standing_still(timeline) as still:
+            if still:
+                log.warning("opening_a_topic_left_sealed", event_type=timeline.event_type, topic=timeline.topic)
+                await admin.change(timeline.topic, OPEN_AGAIN | await self._switches.settings_before(timeline.topic))
+        return True

@@ -1,0 +1,93 @@
+"""A switch as data: the row that makes it resumable, and the decisions about it that need no I/O.
+
+    preparing ──► locked ──► sealed ──► committed ──► done
+        └────────────┴──────────┴──► failed
+
+A switch has one owner, a node in one ZooKeeper session. Every step names the `epoch` that it believes in; whoever takes over
+raises it, and the former owner's steps are refused from then on. Before the commit a switch that lost its owner is rolled
+back, after it is finished; anyone may do either, any number of times.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+
+class State(StrEnum):
+    PREPARING = "preparing"
+    LOCKED = "locked"
+    SEALED = "sealed"
+    COMMITTED = "committed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+FINAL = frozenset({State.DONE, State.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A node in one of its sessions; the next session is another owner."""
+
+    node_id: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    id: UUID
+    event_type: str
+    state: State
+    epoch: int
+    owner: Owner
+    force: bool
+    old_storage_id: str
+    old_topic: str
+    old_settings: dict[str, str | None]
+    storage_id: str
+    new_topic: str
+    timeline_id: UUID
+    idempotency_key: str | None
+    started_at_ms: int
+    finished_at_ms: int | None = None
+    stall_ms: float | None = None
+    error: str | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.state not in FINAL
+
+    @property
+    def past_the_commit(self) -> bool:
+        return self.state in (State.COMMITTED, State.DONE)
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What the lock node in ZooKeeper tells the nodes, so that they can prepare; other clients of the protocol may
+    write anything there."""
+
+    switch: str
+    owner: str
+    storage_id: str
+    topic: str
+    force: bool = False
+
+
+def notice_of(switch: Switch) -> bytes:
+    return msgspec.json.encode(
+        Notice(str(switch.id), switch.owner.node_id, switch.storage_id, switch.new_topic, switch.force)
+    )
+
+
+def read_notice(data: bytes) -> Notice | None:
+    try:
+        return msgspec.json.decode(data, type=Notice)
+    except msgspec.MsgspecError:
+        return None
+
+
+def topic_name(event_type: str, order: int, unique: str) -> str:
+    """Kafka allows 249 characters, an event type has up to 255; the unique part keeps shortened names apart."""
+    return f"{event_type[:200]}.{order}.{unique}"
