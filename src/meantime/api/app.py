@@ -11,9 +11,9 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
 from meantime.api import common
-from meantime.api.common import Cluster
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaPage
+from meantime.cluster.view import ClusterView
 
 ROUTES: list[Any] = [*common.ROUTES]
 
@@ -22,7 +22,7 @@ ROUTES: list[Any] = [*common.ROUTES]
 class Services:
     """What handlers may ask for, by the name of the parameter."""
 
-    cluster: Cluster
+    cluster: ClusterView
 
 
 def create_app(services: Services) -> Litestar:

@@ -1,6 +1,6 @@
 """The part of the API that every node has, whatever it serves: how it is, who its peers are, what time it is."""
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, get
@@ -9,64 +9,17 @@ from litestar.params import Dependency
 
 from meantime import metrics
 from meantime.api.problems import problem, respond
+from meantime.cluster.reports import ClockReport, NodeReport
+from meantime.cluster.view import ClusterView
 
 NO_STORE = CacheControlHeader(no_store=True)
-
-
-class Reason(msgspec.Struct, frozen=True):
-    code: str
-    detail: str
-
-
-class NodeReport(msgspec.Struct, frozen=True):
-    """One line of `GET /nodes`."""
-
-    id: str
-    url: str
-    state: str
-    reasons: list[Reason]
-    clock_offset_ms: float | None
-    timelines_version: int | None
-    release: str
-
-
-class PeerClock(msgspec.Struct, frozen=True):
-    id: str
-    offset_ms: float
-    rtt_ms: float
-
-
-class ClockReport(msgspec.Struct, frozen=True):
-    """Cluster time as this node knows it. `received_us` and `sent_us` are its own clock, for peers that measure it."""
-
-    now_ms: int
-    offset_ms: float
-    error_ms: float
-    peers: list[PeerClock]
-    received_us: int
-    sent_us: int
 
 
 class Nodes(msgspec.Struct, frozen=True):
     nodes: list[NodeReport]
 
 
-class Readiness(msgspec.Struct, frozen=True):
-    state: str
-    reasons: list[Reason]
-
-
-class Cluster(Protocol):
-    """What the common routes need to know of the cluster."""
-
-    def readiness(self) -> Readiness: ...
-
-    async def nodes(self) -> list[NodeReport]: ...
-
-    def clock(self) -> ClockReport: ...
-
-
-TheCluster = Annotated[Cluster, Dependency(skip_validation=True)]
+TheCluster = Annotated[ClusterView, Dependency(skip_validation=True)]
 
 
 @get("/health", tags=["node"], summary="Is the process alive?", cache_control=NO_STORE)
@@ -92,7 +45,7 @@ async def nodes(cluster: TheCluster) -> Nodes:
 
 @get("/clock", tags=["node"], summary="Cluster time, and how far each peer's clock is from ours", cache_control=NO_STORE)
 async def clock(cluster: TheCluster) -> ClockReport:
-    return cluster.clock()
+    return cluster.clock_report()
 
 
 @get("/metrics", tags=["node"], summary="Metrics for Prometheus", media_type=metrics.CONTENT_TYPE, cache_control=NO_STORE)

@@ -1,0 +1,148 @@
+"""The composition root: the one place where the parts of a node meet.
+
+Parts are opened in the order in which they need each other and closed in reverse. Nothing here waits for ZooKeeper,
+Kafka or PostgreSQL: a node comes up without them, says in `/ready` what it misses, and mends itself.
+"""
+
+import asyncio
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+import uvloop
+
+from meantime import __version__, logs
+from meantime.access.keys import Doorkeeper
+from meantime.api.app import Services, create_app
+from meantime.api.edge import Edge, Limits
+from meantime.api.server import Listening, Server, make_server
+from meantime.clock import SystemClock
+from meantime.cluster.health import Limits as HealthLimits
+from meantime.cluster.joining import open_cluster
+from meantime.cluster.options import ClusterOptions
+from meantime.cluster.view import ClusterView
+from meantime.config import Config
+from meantime.coordination.membership import Member
+from meantime.coordination.session import SessionOptions, open_session
+from meantime.database.listener import open_listener
+from meantime.database.pool import open_database
+from meantime.errors import Invalid
+
+log = structlog.get_logger(__name__)
+
+
+def run_node(config: Config) -> None:
+    """Run a node until SIGTERM or SIGINT; what is in flight is finished first."""
+    logs.configure(config.log_level, config.log_format, node=config.id)
+    uvloop.run(_run(config))
+
+
+async def _run(config: Config) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_node(config) as node:
+        await node.serve_until(stop)
+    log.info("stopped")
+
+
+@asynccontextmanager
+async def open_node(config: Config) -> AsyncIterator["Node"]:
+    listening = bind(config.host, config.port)
+    url = url_of(config, listening)
+    local = SystemClock(config.clock_skew_ms, config.clock_skew_for)
+    async with AsyncExitStack() as opened:
+        opened.callback(listening.close)
+        database = await opened.enter_async_context(open_database(config.postgres, size=config.postgres_pool))
+        listener = await opened.enter_async_context(open_listener(config.postgres))
+        session = await opened.enter_async_context(open_session(_session_options(config)))
+        me = Member(config.id, url, __version__, started_at_ms=local.now_ms())
+        cluster = await opened.enter_async_context(
+            open_cluster(me, session, local, database.reachable, _cluster_options(config))
+        )
+        edge = Edge(
+            create_app(Services(cluster=cluster)),
+            clock=cluster.clock,
+            limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
+            door=Doorkeeper(database, listener) if config.auth else None,
+        )
+        yield Node(url, edge, make_server(edge, _listening(config)), listening, cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    url: str
+    edge: Edge
+    server: Server
+    listening: socket.socket
+    cluster: ClusterView
+
+    async def serve_until(self, stop: asyncio.Event) -> None:
+        serving = asyncio.create_task(self.server.serve(sockets=[self.listening]), name="http")
+        stopped = asyncio.create_task(stop.wait())
+        log.info("listening", url=self.url)
+        await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        log.info("stopping")
+        self.cluster.stop()
+        self.edge.stopping.set()
+        self.server.should_exit = True
+        await serving
+
+
+def bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise Invalid(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
+
+
+def url_of(config: Config, listening: socket.socket) -> str:
+    if config.url:
+        return config.url.rstrip("/")
+    scheme = "https" if config.tls_cert else "http"
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    return f"{scheme}://{host}:{listening.getsockname()[1]}"
+
+
+def _listening(config: Config) -> Listening:
+    return Listening(
+        host=config.host,
+        port=config.port,
+        max_header_bytes=config.max_header_bytes,
+        header_timeout=config.header_timeout,
+        max_connections=config.max_connections,
+        stop_timeout=config.stop_timeout,
+        tls_cert=config.tls_cert,
+        tls_key=config.tls_key,
+        tls_ca=config.tls_ca,
+    )
+
+
+def _session_options(config: Config) -> SessionOptions:
+    user, _, password = config.zookeeper_auth.partition(":")
+    return SessionOptions(
+        hosts=config.zookeeper,
+        root=config.zookeeper_root,
+        timeout=config.session_timeout,
+        digest_user=user or None,
+        digest_password=password or None,
+    )
+
+
+def _cluster_options(config: Config) -> ClusterOptions:
+    return ClusterOptions(limits=HealthLimits(drift_ms=config.drift_limit_ms), tls=_peer_tls(config))
+
+
+def _peer_tls(config: Config) -> ssl.SSLContext | bool:
+    """Peers are trusted by the CA that also signs clients; the own certificate is shown to them."""
+    if not config.tls_ca:
+        return True
+    context = ssl.create_default_context(cafile=config.tls_ca)
+    context.load_cert_chain(config.tls_cert, config.tls_key)
+    return context
