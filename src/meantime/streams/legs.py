@@ -1,0 +1,118 @@
+"""A leg of a stream's way: one consumer, its thread now and then, and who reads what through it.
+
+    opened ──► places are added ──► taken from, chunk by chunk, while the gate is open ──► left ──► closed
+
+At most one chunk waits to be looked at, so a stream that is not read holds nothing but that and the consumer's own bounded
+queue. A leg that was opened ahead of its readers keeps its gate shut: its consumer fills its queue and then rests.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from meantime.errors import StorageUnavailable
+from meantime.streams.kafka_consumer import Run, RunReader, TopicPlace
+from meantime.streams.model import Storage
+
+T = TypeVar("T")
+
+POLL_FOR = 0.2
+"""How long a thread waits for a record; a leg that is left is closed this much later at most."""
+
+HELD_BYTES = 8 << 20
+"""Most bytes that wait for partitions which are still behind this leg's timeline."""
+
+Key = tuple[str, int]
+"""An event type and a partition of it."""
+
+
+@dataclass(slots=True, eq=False)
+class Feed:
+    """Where one partition of a stream is: everything up to `reached` of timeline `order` has been delivered. `held` are
+    runs of later timelines that came early."""
+
+    key: Key
+    order: int
+    reached: int
+    held: dict[int, list[Run]] = field(default_factory=dict)
+    legs: dict[int, "Leg"] = field(default_factory=dict)
+
+
+class Leg:
+    def __init__(self, threads: Executor, deliver: Callable[["Leg", list[Run]], None]) -> None:
+        self._threads = threads
+        self._deliver = deliver
+        self._reader: RunReader | None = None
+        self._gate = asyncio.Event()
+        self._looked_at = asyncio.Event()
+        self._left = False
+        self._failure: Exception | None = None
+        self.places: dict[tuple[str, int], tuple[Feed, int]] = {}
+        self.held_bytes = 0
+
+    async def open(self, storage: Storage, foreign: list[str]) -> None:
+        self._reader = await self._in_thread(RunReader, storage, foreign)
+
+    async def add(self, additions: list[tuple[Feed, int, TopicPlace]]) -> None:
+        for feed, order, (topic, partition, _) in additions:
+            self.places[topic, partition] = (feed, order)
+            feed.legs[order] = self
+        assert self._reader is not None
+        await self._in_thread(self._reader.add, [place for _, _, place in additions])
+        self.regulate()
+
+    async def drop(self, places: list[tuple[str, int]]) -> None:
+        """Read these no longer; the leg is left when nothing remains."""
+        dropped = [place for place in places if self.places.pop(place, None)]
+        if not self.places:
+            self.leave()
+        elif dropped and self._reader is not None:
+            await self._in_thread(self._reader.remove, dropped)
+        self.regulate()
+
+    def regulate(self) -> None:
+        """Take records only if somebody has got here, and not more than the others can let wait."""
+        wanted = any(feed.order >= order for feed, order in self.places.values()) and self.held_bytes < HELD_BYTES
+        if wanted or self._left:
+            self._gate.set()
+        else:
+            self._gate.clear()
+
+    def check(self) -> None:
+        """Raise if the consumer has failed for good."""
+        if self._failure is not None:
+            raise StorageUnavailable(f"the storage cannot be read any further: {self._failure}") from self._failure
+
+    def looked_at(self) -> None:
+        self._looked_at.set()
+
+    def leave(self) -> None:
+        self._left = True
+        self._gate.set()
+        self._looked_at.set()
+
+    async def run(self) -> None:
+        """Take chunk after chunk until the leg is left, then close it."""
+        assert self._reader is not None
+        try:
+            while not self._left:
+                await self._gate.wait()
+                if not self._left:
+                    await self._take(self._reader)
+        except Exception as error:
+            self._failure = error
+            self._deliver(self, [])
+        finally:
+            await self._in_thread(self._reader.close)
+
+    async def _take(self, reader: RunReader) -> None:
+        runs = await self._in_thread(reader.take, POLL_FOR)
+        if runs and not self._left:
+            self._looked_at.clear()
+            self._deliver(self, runs)
+            await self._looked_at.wait()
+
+    async def _in_thread(self, work: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)

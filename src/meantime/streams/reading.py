@@ -1,0 +1,182 @@
+"""Reading with cursors that the client keeps: open streams, each over any number of timelines on one connection.
+
+A stream ends by its own limits, when its event type is deleted, or when the reader was so slow that what it would read next
+has expired; the next request is then told where it can go on. A stream that nobody reads costs nobody anything: it takes no
+more than its bounded buffers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from prometheus_client import Counter, Gauge
+
+from meantime.errors import BadCursor, CursorsUnavailable, Unavailable
+from meantime.metrics import REGISTRY
+from meantime.streams.catalog import Catalog, Entry
+from meantime.streams.cursors import Cursor, parse, parse_partition
+from meantime.streams.kafka_admin import Admins
+from meantime.streams.lines import Batcher, StreamLimits
+from meantime.streams.offsets import Offsets
+from meantime.streams.source import Haul, Source
+
+log = structlog.get_logger(__name__)
+
+OPEN_STREAMS = Gauge("meantime_streams_open", "Event streams open on this node.", registry=REGISTRY)
+STREAMED = Counter("meantime_events_streamed_total", "Events sent to readers.", ["event_type"], registry=REGISTRY)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenCursor:
+    """A place as a client said it; None where it said nothing."""
+
+    partition: str | None
+    offset: str | None
+
+
+class Reading:
+    """What the open streams of a node share: the catalog, the threads that wait for Kafka, and a limit on their number."""
+
+    def __init__(self, catalog: Catalog, admins: Admins, threads: ThreadPoolExecutor, max_streams: int) -> None:
+        self.catalog = catalog
+        self._admins = admins
+        self._threads = threads
+        self._max_streams = max_streams
+        self._open = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open_stream(self, name: str, cursors: Sequence[GivenCursor], limits: StreamLimits) -> "EventStream":
+        """A stream from these cursors on; without any, from the end of every partition."""
+        starts = await self._starts(await self.catalog.entry(name), cursors)
+        self.enter()
+        try:
+            source = self.source()
+            await source.add({(name, partition): cursor for partition, cursor in starts.items()})
+        except BaseException:
+            self.leave()
+            raise
+        return EventStream(self, name, source, Batcher(starts, limits, _now()), limits)
+
+    def offsets(self, entry: Entry) -> Offsets:
+        return Offsets(entry, self.catalog, self._admins)
+
+    def source(self) -> Source:
+        return Source(self.catalog, self._threads, self._tasks)
+
+    def enter(self) -> None:
+        """Count one more stream, if there is room for it."""
+        if self._open >= self._max_streams:
+            raise Unavailable(f"this node has {self._max_streams} streams open, which is all that it may", retry_after=5)
+        self._open += 1
+        OPEN_STREAMS.inc()
+
+    def leave(self) -> None:
+        self._open -= 1
+        OPEN_STREAMS.dec()
+
+    async def finish(self) -> None:
+        """Wait for the consumers of ended streams to be closed."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5.0)
+
+    async def _starts(self, entry: Entry, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
+        try:
+            return await starts(self.offsets(entry), cursors)
+        except CursorsUnavailable:
+            # Another node may have shown a timeline that this one has not heard of yet.
+            fresh = await self.catalog.reload(entry.event_type.name)
+            if fresh.timelines == entry.timelines:
+                raise
+            return await starts(self.offsets(fresh), cursors)
+
+
+class EventStream:
+    """One open stream. `chunks` is iterated once; `close` must be called whatever happens."""
+
+    def __init__(self, reading: Reading, name: str, source: Source, batcher: Batcher, limits: StreamLimits) -> None:
+        self._reading = reading
+        self._source = source
+        self._batcher = batcher
+        self._ends_at = _now() + limits.timeout_for
+        self._streamed = STREAMED.labels(name)
+        self._closed = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Whole lines, some at a time."""
+        while True:
+            now = _now()
+            if lines := self._batcher.lines(now):
+                yield b"".join(lines)
+            if self._batcher.finished or now >= self._ends_at:
+                break
+            haul = await self._source.next(min(self._batcher.due_at, self._ends_at) - now)
+            self._add(haul)
+            if haul.gone or haul.lost:
+                log.info("stream_ended", deleted=haul.gone, expired=[partition for _, partition in haul.lost])
+                break
+        yield b"".join(self._batcher.rest())
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._source.close()
+            self._reading.leave()
+
+    def _add(self, haul: Haul) -> None:
+        for piece in haul.pieces:
+            self._batcher.add(piece.key[1], piece.order, piece.first, piece.values)
+            self._streamed.inc(len(piece.values))
+
+
+async def starts(offsets: Offsets, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
+    """Where each partition begins; every cursor that cannot be used is named in one error."""
+    if not cursors:
+        return {partition: await offsets.end(partition) for partition in range(offsets.entry.event_type.partitions)}
+    found: dict[int, Cursor] = {}
+    refused: list[dict[str, Any]] = []
+    for given in cursors:
+        try:
+            partition = parse_partition(given.partition or "", offsets.entry.event_type.partitions)
+            if partition in found:
+                raise BadCursor("repeated", f"partition {given.partition!r} is named twice")
+            found[partition] = await offsets.readable(partition, parse(given.offset or ""))
+        except BadCursor as bad:
+            refused.append(await _refusal(offsets, given, bad))
+    if refused:
+        raise CursorsUnavailable("; ".join(refusal["detail"] for refusal in refused[:5]), cursors=refused)
+    return found
+
+
+async def _refusal(offsets: Offsets, given: GivenCursor, bad: BadCursor) -> dict[str, Any]:
+    oldest, restart_from = None, None
+    if bad.reason != "unknown_partition":
+        known = await offsets.with_oldest(int(given.partition or 0))
+        oldest, restart_from = str(known.oldest()), str(known.restart_from())
+    return {
+        "partition": given.partition,
+        "offset": given.offset,
+        "reason": bad.reason,
+        "detail": bad.detail,
+        "oldest_available_offset": oldest,
+        "restart_from": restart_from,
+    }
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def open_reading(catalog: Catalog, admins: Admins, *, max_streams: int = 512) -> AsyncIterator[Reading]:
+    """Everything a node needs to serve streams. `max_streams` counts low-level streams and subscriptions together; each
+    needs a thread while it waits for Kafka, and for moments more than one while it crosses from cluster to cluster."""
+    with ThreadPoolExecutor(max_workers=2 * max_streams + 8, thread_name_prefix="reading") as threads:
+        reading = Reading(catalog, admins, threads, max_streams)
+        try:
+            yield reading
+        finally:
+            await reading.finish()

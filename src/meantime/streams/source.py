@@ -1,0 +1,298 @@
+"""The events of some partitions, in order, over all their timelines and clusters, for as long as they are wanted.
+
+Each partition walks along its timelines. A border is exact: nothing beyond a closed timeline's last offset is delivered, and
+the next timeline begins after it. Consumers for the next timelines are opened ahead, so that crossing a border costs
+nothing; a timeline that a switch has just made is noticed through the catalog while the stream stays open.
+"""
+
+import asyncio
+from collections import deque
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import structlog
+
+from meantime.errors import NotFound, Unavailable
+from meantime.streams.catalog import Catalog, Entry
+from meantime.streams.cursors import Cursor, last_offset, track
+from meantime.streams.kafka_consumer import Run, TopicPlace
+from meantime.streams.legs import Feed, Key, Leg
+from meantime.streams.model import Timeline
+
+log = structlog.get_logger(__name__)
+
+AHEAD = 3
+"""How many further timelines have their consumers opened before anybody gets there."""
+
+RETRY_EVERY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Events `first`, `first + 1` … of one timeline."""
+
+    key: Key
+    order: int
+    first: int
+    values: list[bytes]
+
+
+@dataclass(slots=True)
+class Haul:
+    """What a look at the source brought. `lost` are partitions whose next event has expired; `gone` are event types that
+    were deleted."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    lost: list[Key] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+class Course:
+    """An event type's timelines as they are known now, and the partitions that walk along them."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.feeds: dict[Key, Feed] = {}
+        self.watch: asyncio.Task[None] | None = None
+        self.learn(entry)
+
+    def learn(self, entry: Entry) -> None:
+        self.entry = entry
+        self._by_order = {timeline.order: timeline for timeline in entry.timelines}
+
+    def timeline(self, order: int) -> Timeline:
+        return self._by_order[order]
+
+    def last(self, feed: Feed) -> int | None:
+        """Where the timeline that the feed is in ends; None while it is active."""
+        return last_offset(self._by_order[feed.order], feed.key[1])
+
+    def ahead(self, feed: Feed) -> list[Timeline]:
+        """The timeline that the feed is in, and what lies before it; empty stretches are stepped over."""
+        partition = feed.key[1]
+        current = self.timeline(feed.order)
+        further = [
+            timeline
+            for timeline in self.entry.timelines
+            if timeline.order > feed.order and not timeline.deleted and last_offset(timeline, partition) != -1
+        ]
+        return [current, *further[:AHEAD]]
+
+    def is_same(self, entry: Entry) -> bool:
+        """Whether it is still that event type and not another one of the same name."""
+        return entry.event_type.created_at_ms == self.entry.event_type.created_at_ms
+
+
+class Source:
+    def __init__(self, catalog: Catalog, threads: Executor, tasks: "set[asyncio.Task[None]]") -> None:
+        self._catalog = catalog
+        self._threads = threads
+        self._tasks = tasks
+        self._courses: dict[str, Course] = {}
+        self._legs: dict[tuple[str, int], Leg] = {}
+        self._chunks: deque[tuple[Leg, list[Run]]] = deque()
+        self._news = asyncio.Event()
+        self._arranging = asyncio.Lock()
+        self._gone: list[str] = []
+        self._lost: list[Key] = []
+
+    async def add(self, starts: dict[Key, Cursor]) -> None:
+        """Read these partitions too, each from the event after its cursor."""
+        feeds = []
+        for key, cursor in starts.items():
+            course = await self._course(key[0])
+            feed = Feed(key, cursor.order, cursor.offset)
+            course.feeds[key] = feed
+            self._settle(course, feed)
+            feeds.append(feed)
+        await self._arrange(feeds)
+
+    async def drop(self, keys: list[Key]) -> None:
+        for key in keys:
+            course = self._courses[key[0]]
+            feed = course.feeds.pop(key)
+            for order in list(feed.legs):
+                await self._detach(course, feed, order)
+            if not course.feeds and course.watch is not None:
+                course.watch.cancel()
+                del self._courses[key[0]]
+
+    async def next(self, wait_for: float) -> Haul:
+        """What has come; waits so long for something. Returns early, perhaps with nothing, when it is woken."""
+        if not self._news.is_set() and wait_for > 0:
+            try:
+                async with asyncio.timeout(wait_for):
+                    await self._news.wait()
+            except TimeoutError:
+                return Haul()
+        self._news.clear()
+        haul = Haul(lost=self._lost, gone=self._gone)
+        self._lost, self._gone = [], []
+        moved: set[Feed] = set()
+        while self._chunks:
+            leg, runs = self._chunks.popleft()
+            leg.check()
+            for run in runs:
+                self._accept(leg, run, haul, moved)
+            leg.regulate()
+            leg.looked_at()
+        if moved:
+            await self._arrange(list(moved))
+        return haul
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def close(self) -> None:
+        """Leave everything; consumers are closed a moment later by their own tasks."""
+        for course in self._courses.values():
+            if course.watch is not None:
+                course.watch.cancel()
+        for leg in {
+            leg for course in self._courses.values() for feed in course.feeds.values() for leg in feed.legs.values()
+        }:
+            leg.leave()
+
+    # Walking
+
+    def _accept(self, leg: Leg, run: Run, haul: Haul, moved: set[Feed]) -> None:
+        feed, order = leg.places.get((run.topic, run.partition), (None, 0))
+        if feed is None or order < feed.order:
+            return
+        if order > feed.order:
+            feed.held.setdefault(order, []).append(run)
+            leg.held_bytes += sum(map(len, run.values))
+            return
+        course = self._courses[feed.key[0]]
+        self._deliver(course, feed, run, haul)
+        if feed.reached == course.last(feed) and self._settle(course, feed):
+            moved.add(feed)
+            self._release(course, feed, haul)
+
+    def _deliver(self, course: Course, feed: Feed, run: Run, haul: Haul) -> None:
+        if run.lost:
+            haul.lost.append(feed.key)
+            return
+        last = course.last(feed)
+        first = max(run.first, feed.reached + 1)
+        end = run.first + len(run.values)
+        if last is not None:
+            end = min(end, last + 1)
+        if first < end:
+            whole = first == run.first and end == run.first + len(run.values)
+            values = run.values if whole else run.values[first - run.first : end - run.first]
+            haul.pieces.append(Piece(feed.key, feed.order, first, values))
+        seen = run.first + len(run.values) - 1
+        feed.reached = max(feed.reached, seen if last is None else min(seen, last))
+
+    def _settle(self, course: Course, feed: Feed) -> bool:
+        """Step over the borders that have been reached; whether there was one."""
+        last = course.last(feed)
+        reached = feed.reached if last is None else min(feed.reached, last)
+        settled = track(course.entry.timelines, feed.key[1]).settled(Cursor(feed.order, reached))
+        crossed = settled.order != feed.order
+        feed.order, feed.reached = settled.order, settled.offset
+        if course.timeline(feed.order).deleted:
+            self._lost.append(feed.key)
+            self._news.set()
+        return crossed
+
+    def _release(self, course: Course, feed: Feed, haul: Haul) -> None:
+        """Deliver what came early for the timeline that has been entered, and perhaps cross again."""
+        while runs := feed.held.pop(feed.order, None):
+            leg, order = feed.legs[feed.order], feed.order
+            leg.held_bytes -= sum(len(value) for run in runs for value in run.values)
+            for run in runs:
+                self._deliver(course, feed, run, haul)
+            if not self._settle(course, feed):
+                leg.regulate()
+                return
+            feed.held.pop(order, None)
+
+    # Placing
+
+    async def _arrange(self, feeds: list[Feed]) -> None:
+        """Give each feed its legs: for where it is and for what comes next; take it off those behind it."""
+        async with self._arranging:
+            additions: dict[Leg, list[tuple[Feed, int, TopicPlace]]] = {}
+            for feed in feeds:
+                course = self._courses.get(feed.key[0])
+                if course is None or feed.key not in course.feeds:
+                    continue
+                for order in [order for order in feed.legs if order < feed.order]:
+                    await self._detach(course, feed, order)
+                for timeline in course.ahead(feed):
+                    if timeline.order not in feed.legs and not timeline.deleted:
+                        start = feed.reached + 1 if timeline.order == feed.order else 0
+                        leg = await self._leg(course, timeline)
+                        place = (timeline.topic, feed.key[1], start)
+                        additions.setdefault(leg, []).append((feed, timeline.order, place))
+                for leg in feed.legs.values():
+                    leg.regulate()
+            for leg, added in additions.items():
+                await leg.add(added)
+
+    async def _leg(self, course: Course, timeline: Timeline) -> Leg:
+        key = (timeline.event_type, timeline.order)
+        if key not in self._legs:
+            leg = Leg(self._threads, self._receive)
+            adopted = course.entry.event_type.adopt_topic
+            foreign = [timeline.topic] if timeline.topic == adopted else []
+            await leg.open(self._catalog.storage(timeline.storage_id), foreign)
+            self._legs[key] = leg
+            task = asyncio.create_task(leg.run(), name=f"leg {key[0]} {key[1]}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return self._legs[key]
+
+    async def _detach(self, course: Course, feed: Feed, order: int) -> None:
+        leg = feed.legs.pop(order)
+        feed.held.pop(order, None)
+        await leg.drop([(course.timeline(order).topic, feed.key[1])])
+        if not leg.places:
+            self._legs.pop((feed.key[0], order), None)
+
+    def _receive(self, leg: Leg, runs: list[Run]) -> None:
+        self._chunks.append((leg, runs))
+        self._news.set()
+
+    # Timelines that change
+
+    async def _course(self, name: str) -> Course:
+        if name not in self._courses:
+            course = Course(await self._catalog.entry(name))
+            course.watch = asyncio.create_task(self._follow(name, course), name=f"timelines of {name}")
+            self._courses[name] = course
+        return self._courses[name]
+
+    async def _follow(self, name: str, course: Course) -> None:
+        while True:
+            try:
+                await self._catalog.wait_for_change(name, course.entry.timelines)
+                entry = await self._catalog.entry(name)
+            except NotFound:
+                break
+            except Unavailable:
+                await asyncio.sleep(RETRY_EVERY)
+                continue
+            if not course.is_same(entry):
+                break
+            self._become_real(course, entry)
+            course.learn(entry)
+            for feed in course.feeds.values():
+                self._settle(course, feed)
+            await self._arrange(list(course.feeds.values()))
+        self._gone.append(name)
+        self._news.set()
+
+    def _become_real(self, course: Course, entry: Entry) -> None:
+        """A fake timeline gets its number at its first switch; its topic, and who reads it, stay the same."""
+        fake, real = course.entry.timelines[0], entry.timelines[0]
+        if not fake.fake or real.fake:
+            return
+        leg = self._legs.pop((fake.event_type, fake.order), None)
+        if leg is not None:
+            self._legs[real.event_type, real.order] = leg
+            leg.places = {place: (feed, real.order) for place, (feed, _) in leg.places.items()}
+        for feed in course.feeds.values():
+            feed.order = real.order
+            feed.legs = {real.order: leg} if leg is not None and feed.legs else {}
