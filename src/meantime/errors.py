@@ -26,6 +26,8 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     │   └── Unreachable         no node answers the client
     ├── PublishFailed           some events of a batch were not published (`items` says which and why)
     ├── LeaseLost               the message is no longer leased to this consumer
+    ├── CorruptRecord           what stands in ZooKeeper cannot be read (`path` says where)
+    ├── TimeLimitReached        a job took longer than it may
     ├── UnexpectedAnswer        what answered does not speak this API
     └── StackError              the embedded stack cannot do what was asked
 """
@@ -181,6 +183,18 @@ class LeaseLost(MeantimeError):
     """The message is no longer leased to this consumer; stop working on it."""
 
     code = "lease_lost"
+
+
+class CorruptRecord(MeantimeError):
+    """What stands in ZooKeeper cannot be read."""
+
+    code = "corrupt_record"
+
+
+class TimeLimitReached(MeantimeError):
+    """The job took longer than its time limit."""
+
+    code = "time_limit"
 
 
 class UnexpectedAnswer(MeantimeError):

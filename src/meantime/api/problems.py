@@ -23,6 +23,7 @@ STATUS = {
     "forbidden": 403,
     "not_found": 404,
     "conflict": 409,
+    "corrupt_record": 409,
     "too_large": 413,
     "headers_too_large": 431,
     "body_late": 408,

@@ -1,0 +1,1 @@
+"""Who does the work? Applications, their workers, and queues that each have one owner."""

@@ -1,0 +1,159 @@
+"""One worker's part in sharing out the queues: give up what is no longer its own, then take what is free.
+
+Each round first asks the work on queues that should go to end after its present message, lists the queues that are left in
+the worker's node, and only then lets go of those that have come to rest; then takes what the plan gives it and nobody has,
+lists that too, and only then begins to work on it. So the worker's node never names a queue that another one may have. A
+round waits for ZooKeeper and for nothing else; who has something never sleeps. What is taken by somebody is watched.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from meantime.coordination.pulse import Pulse
+from meantime.coordination.session import Session
+from meantime.errors import CoordinationLost, CorruptRecord, NotFound
+from meantime.workers.claims import Claim, take
+from meantime.workers.model import WorkerRecord, encode
+from meantime.workers.planning import Planner
+from meantime.workers.store import AppStore
+from meantime.workers.tenure import Tenure
+
+log = structlog.get_logger(__name__)
+
+AGAIN_AFTER = 2.0
+"""Seconds until a queue that could not be worked on is tried again."""
+
+
+class Work(Protocol):
+    """What goes on with a queue."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def stop(self) -> None:
+        """End after the present message."""
+
+    def wake(self) -> None:
+        """The record may have changed."""
+
+
+Begin = Callable[[Sequence[Claim], Callable[[], None]], Sequence[Work]]
+"""Begin to work on these queues; call back whenever one of them has come to rest."""
+
+
+class Balancer:
+    def __init__(self, store: AppStore, worker: str, planner: Planner, tenure: Tenure, begin: Begin) -> None:
+        self.changed = Pulse()
+        self.claims: dict[str, Claim] = {}
+        self._store = store
+        self._session: Session = store.session
+        self._worker = worker
+        self._planner = planner
+        self._tenure = tenure
+        self._begin = begin
+        self._works: dict[str, Work] = {}
+        self._declared: list[str] | None = []
+        self._not_before: dict[str, float] = {}
+
+    @property
+    def empty_handed(self) -> bool:
+        return not self.claims and self._declared == []
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_planner())
+            group.create_task(self._keep_balanced())
+
+    async def _follow_planner(self) -> None:
+        targets: frozenset[str] = frozenset()
+        while True:
+            seen = self._planner.changed.count
+            if self._planner.targets != targets:
+                targets = self._planner.targets
+                self.changed.beat()
+            await self._planner.changed.beyond(seen)
+
+    async def _keep_balanced(self) -> None:
+        while True:
+            seen = self.changed.count
+            await self._session.wait_connected()
+            try:
+                await self.round()
+            except CoordinationLost as error:
+                log.info("balancing_interrupted", detail=error.detail)
+                await asyncio.sleep(0.1)
+                continue
+            await self.changed.beyond(seen, self._next_try())
+
+    async def round(self) -> None:
+        targets = self._planner.targets
+        await self._give_up(targets)
+        await self._take(targets)
+
+    async def _give_up(self, targets: frozenset[str]) -> None:
+        for queue, work in self._works.items():
+            if queue not in targets:
+                work.stop()
+        at_rest = [queue for queue in self.claims if self._may_go(queue, targets)]
+        if not at_rest:
+            return
+        await self._declare([queue for queue in self.claims if queue not in at_rest])
+        await asyncio.gather(*(self.claims[queue].release() for queue in at_rest))
+        for queue in at_rest:
+            del self.claims[queue]
+            self._works.pop(queue, None)
+            if queue in targets:
+                self._put_off(queue)
+
+    def _may_go(self, queue: str, targets: frozenset[str]) -> bool:
+        work = self._works.get(queue)
+        return queue not in targets if work is None else work.done
+
+    async def _take(self, targets: frozenset[str]) -> None:
+        now = time.monotonic()
+        wanted = [queue for queue in sorted(targets) if queue not in self.claims and self._not_before.get(queue, 0) <= now]
+        self._not_before = {queue: at for queue, at in self._not_before.items() if queue in targets and at > now}
+        taken = await asyncio.gather(*map(self._claim, wanted))
+        self.claims |= {claim.queue: claim for claim in taken if claim}
+        await self._declare(list(self.claims))
+        fresh = [claim for claim in self.claims.values() if claim.queue not in self._works]
+        if fresh:
+            works = self._begin(fresh, self.changed.beat)
+            self._works |= {claim.queue: work for claim, work in zip(fresh, works, strict=True)}
+
+    async def _claim(self, queue: str) -> Claim | None:
+        try:
+            return await take(self._store, queue, self._worker, self._tenure, partial(self._on_change, queue))
+        except (CorruptRecord, NotFound) as error:
+            log.error("queue_cannot_be_taken", queue=queue, detail=error.detail)
+            self._put_off(queue)
+            return None
+
+    async def _declare(self, queues: list[str]) -> None:
+        """Say in the worker's node what it has."""
+        listed = sorted(queues)
+        if listed != self._declared:
+            self._declared = None  # unknown until ZooKeeper has answered
+            await self._session.set(self._store.layout.worker(self._worker), encode(WorkerRecord(listed)))
+            self._declared = listed
+
+    def _on_change(self, queue: str, _event: object) -> None:
+        if queue in self.claims:
+            self.claims[queue].stale = True
+        if queue in self._works:
+            self._works[queue].wake()
+        else:
+            self.changed.beat()
+
+    def _put_off(self, queue: str) -> None:
+        self._not_before[queue] = time.monotonic() + AGAIN_AFTER
+
+    def _next_try(self) -> float | None:
+        """Seconds until a queue that was put off is due; None when there is none."""
+        now = time.monotonic()
+        return min((max(0.0, at - now) for at in self._not_before.values()), default=None)

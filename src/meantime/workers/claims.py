@@ -1,0 +1,136 @@
+"""A queue in the hands of one worker.
+
+    free ──► taken ──► released          the worker gave it up
+               └─────► ended             its session is over, or somebody removed the owner node
+
+The owner node `owners/<queue>` is ephemeral and can be made once: no two workers have a queue at the same time. Taking a
+queue writes its record anew, so that every version a former owner knows is stale, and each checkpoint names the version
+that the one before it got: a late write of a former owner is refused by ZooKeeper itself.
+"""
+
+from contextlib import suppress
+
+import structlog
+from msgspec.structs import replace
+
+from meantime.coordination.session import Session, Watch
+from meantime.errors import Conflict, CoordinationLost, CorruptRecord, NotFound, VersionMoved
+from meantime.workers.model import QueueRecord, Source
+from meantime.workers.model import encode as encode_record
+from meantime.workers.store import AppStore
+from meantime.workers.tenure import Tenure
+
+log = structlog.get_logger(__name__)
+
+
+class ClaimEnded(Exception):
+    """The queue belongs to nobody or to somebody else."""
+
+
+async def take(store: AppStore, queue: str, worker: str, tenure: Tenure, changed: Watch) -> "Claim | None":
+    """The queue, or None while somebody has it; `changed` is called when either may be different."""
+    path = store.layout.owner(queue)
+    with suppress(Conflict):  # perhaps with this session: an earlier attempt whose answer was lost
+        await store.session.create(path, worker.encode(), ephemeral=True)
+    node = await store.session.exists(path, changed)
+    if node is None or node.owner != store.session.id:
+        return None
+    claim = Claim(store, queue, node.created_zxid, tenure, changed)
+    try:
+        await claim.begin()
+    except (CorruptRecord, NotFound):
+        await claim.release()
+        raise
+    return claim
+
+
+class Claim:
+    def __init__(self, store: AppStore, queue: str, seal: int, tenure: Tenure, changed: Watch) -> None:
+        self.queue = queue
+        self.record = QueueRecord()
+        self.stale = False
+        """Set by the bell: look at the record before the next message."""
+        self._store = store
+        self._session: Session = store.session
+        self._session_id = store.session.id
+        self._path = store.layout.queue(queue)
+        self._seal = seal
+        self._tenure = tenure
+        self._changed = changed
+        self._version = -1
+
+    @property
+    def source(self) -> Source:
+        return self.record.source
+
+    async def begin(self) -> None:
+        """Read the record and write it again: from here on nobody else's version is good."""
+        while True:
+            found = await self._store.queue(self.queue)
+            if not found.record.event_type:
+                raise CorruptRecord(
+                    f"the ZooKeeper node {self._path} does not say of which event type it is", path=self._path
+                )
+            try:
+                self._version = await self._session.set(self._path, encode_record(found.record), found.version)
+            except VersionMoved:
+                continue
+            self.record = found.record
+            return
+
+    async def checkpoint(self, last: str, cursor: str) -> bool:
+        """Record that everything up to this message is done. False when the queue was reset from outside meanwhile:
+        `record` has the position that counts. Through a lost connection it waits; raises `ClaimEnded`."""
+        while True:
+            self._require_session()
+            wanted = replace(self.record, last=last, cursor=cursor)
+            sent_at = self._tenure.now()
+            try:
+                self._version = await self._session.set(self._path, encode_record(wanted), self._version)
+            except (VersionMoved, NotFound):
+                settled = await self.refresh(wanted)
+            except CoordinationLost:
+                await self._session.wait_connected()
+                settled = await self.refresh(wanted)
+            else:
+                self._tenure.renew(sent_at)
+                self.record = wanted
+                return True
+            if settled is not None:
+                return settled
+
+    async def refresh(self, wanted: QueueRecord | None = None) -> bool | None:
+        """Look at the record again. True: it has the wanted position. None: it has the position of before, and perhaps other
+        flags. False: it was reset. Raises `ClaimEnded` when the queue is not this worker's any more."""
+        self.stale = False
+        before = self.record
+        while True:
+            try:
+                await self._require_owner()
+                found = await self._store.queue(self.queue)
+            except CoordinationLost:
+                await self._session.wait_connected()
+                self._require_session()
+                continue
+            except NotFound as error:
+                raise ClaimEnded(f"the queue {self.queue} is gone") from error
+            break
+        self.record, self._version = found.record, found.version
+        if wanted is not None and found.record.same_position(wanted):
+            return True
+        return None if found.record.same_position(before) else False
+
+    async def release(self) -> None:
+        """Give the queue back; it may be gone already. The caller has finished with it."""
+        if self._session.id == self._session_id:
+            await self._session.discard(self._store.layout.owner(self.queue))
+
+    async def _require_owner(self) -> None:
+        self._require_session()
+        node = await self._session.exists(self._store.layout.owner(self.queue), self._changed)
+        if node is None or node.owner != self._session_id or node.created_zxid != self._seal:
+            raise ClaimEnded(f"the queue {self.queue} is not this worker's any more")
+
+    def _require_session(self) -> None:
+        if self._session.id != self._session_id:
+            raise ClaimEnded(f"the ZooKeeper session that had the queue {self.queue} is over")
