@@ -20,6 +20,11 @@ from meantime.errors import MeantimeError
 MODULES = (
     "stack",
     "node",
+    "event_types",
+    "publish",
+    "tail",
+    "switch",
+    "storages",
     "bench",
 )
 

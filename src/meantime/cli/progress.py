@@ -1,0 +1,69 @@
+"""Progress of long work, on standard error and only where somebody watches; and what came of it."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from meantime.cli.output import print_json, say
+
+Advance = Callable[[int], None]
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Advance]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+@dataclass
+class Rejects:
+    """What was refused: named on standard error, and kept in a file if there is one."""
+
+    file: Path | None = None
+    count: int = 0
+    _kept: IO[bytes] | None = field(default=None, repr=False)
+
+    def __enter__(self) -> Self:
+        self._kept = self.file.open("wb") if self.file else None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._kept:
+            self._kept.close()
+
+    def add(self, place: str, text: bytes, reason: str) -> None:
+        self.count += 1
+        say(f"rejected {place}: {reason}")
+        if self._kept:
+            self._kept.write(text + b"\n")
+
+
+@dataclass
+class Tally:
+    """How much was done and how fast."""
+
+    verb: str
+    noun: str
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def report(self, rejected: int, json: bool) -> None:
+        took = max(time.monotonic() - self.began, 1e-9)
+        if json:
+            print_json({self.verb: self.done, "rejected": rejected, "seconds": round(took, 3)})
+            return
+        refused = f", {rejected:,} rejected" if rejected else ""
+        say(f"{self.verb} {self.done:,} {self.noun}{refused} in {took:.1f} s ({self.done / took:,.0f}/s)")

@@ -1,0 +1,55 @@
+"""Durations and instants as people type them: `90s`, `1h30m`, `2d`; `2026-05-01T09:00:00Z`, `2026-05-01 09:00`, `now`."""
+
+import re
+from datetime import datetime
+
+import typer
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def seconds(text: str) -> float:
+    """`1h30m` is 5400; a plain number is seconds."""
+    compact = text.strip().lower().replace(" ", "")
+    if _NUMBER.fullmatch(compact):
+        return float(compact)
+    parts = _PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise typer.BadParameter(f"{text!r} is not a duration; write it like 500ms, 90s, 10m, 1h30m or 2d")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def unix_seconds(text: str, now: float) -> float:
+    """An instant: RFC 3339, local time without a zone, Unix seconds or milliseconds, `now`, or `+10m` from now."""
+    plain = text.strip()
+    if plain.lower() == "now":
+        return now
+    if plain.startswith("+"):
+        return now + seconds(plain[1:])
+    if _NUMBER.fullmatch(plain):
+        number = float(plain)
+        return number / 1000 if number >= 1e11 else number
+    try:
+        return datetime.fromisoformat(plain).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise typer.BadParameter(
+            f"{text!r} is not an instant; write it like 2026-05-01T09:00:00Z, '2026-05-01 09:00', now or +10m"
+        ) from None
+
+
+def human(duration: float) -> str:
+    """`5400` is `1h30m`: the two largest units."""
+    if duration < 1:
+        return f"{round(duration * 1000)}ms"
+    parts, rest = [], round(duration)
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, int(UNITS[unit]))
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def clock_time(unix_ms: int) -> str:
+    return datetime.fromtimestamp(unix_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
