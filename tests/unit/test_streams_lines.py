@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from meantime.streams import lines
 from meantime.streams.cursors import Cursor
-from meantime.streams.lines import Batcher, Buffer, StreamLimits, line
+from meantime.streams.limits import StreamLimits
+from meantime.streams.lines import Batcher, Buffer, line
 
 
 def events(*numbers: int) -> list[bytes]:

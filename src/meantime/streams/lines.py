@@ -13,19 +13,9 @@ from typing import Final
 import msgspec
 
 from meantime.streams.cursors import Cursor
+from meantime.streams.limits import StreamLimits
 
 MOST_BYTES: Final = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """As a client sets them; 0 means no limit for `stream_limit` and `keep_alive_limit`."""
-
-    batch_limit: int = 1
-    stream_limit: int = 0
-    flush_for: float = 30.0
-    timeout_for: float = 3600.0
-    keep_alive_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from meantime.metrics import REGISTRY
 from meantime.streams.catalog import Catalog, Entry
 from meantime.streams.cursors import Cursor, parse, parse_partition
 from meantime.streams.kafka_admin import Admins
-from meantime.streams.lines import Batcher, StreamLimits
+from meantime.streams.limits import StreamLimits
+from meantime.streams.lines import Batcher
 from meantime.streams.offsets import Offsets
 from meantime.streams.source import Haul, Source
 
@@ -28,6 +29,9 @@ log = structlog.get_logger(__name__)
 
 OPEN_STREAMS = Gauge("meantime_streams_open", "Event streams open on this node.", registry=REGISTRY)
 STREAMED = Counter("meantime_events_streamed_total", "Events sent to readers.", ["event_type"], registry=REGISTRY)
+
+GRACE_FOR = 15.0
+"""How long after its timeout a client has to read the rest of its stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ class EventStream:
         self._source = source
         self._batcher = batcher
         self._ends_at = _now() + limits.timeout_for
+        self._cut_for = limits.timeout_for + GRACE_FOR
         self._streamed = STREAMED.labels(name)
         self._closed = False
 
@@ -119,6 +124,10 @@ class EventStream:
                 log.info("stream_ended", deleted=haul.gone, expired=[partition for _, partition in haul.lost])
                 break
         yield b"".join(self._batcher.rest())
+
+    async def cut(self) -> None:
+        """The end of a stream whose client does not read."""
+        await asyncio.sleep(self._cut_for)
 
     def close(self) -> None:
         if not self._closed:
