@@ -1,0 +1,96 @@
+"""Many callers, one statement: what arrives while a statement runs goes into the next one, together.
+
+Nobody waits for company: a call that finds a free lane starts at once. Under load the batches grow by themselves, and a
+commit to disk is shared by all of them. The answer of each caller is its own; an error is everybody's.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[Item, Result]):
+    items: Sequence[Item]
+    answer: asyncio.Future[list[Result]]
+
+
+class Merger(Generic[Item, Result]):
+    """Runs `run(items)`, which answers with one result per item in the same order, at most `lanes` times at once."""
+
+    def __init__(
+        self, run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, most: int = 1000, lanes: int = 2
+    ) -> None:
+        self._run = run
+        self._most = most
+        self._free_lanes = lanes
+        self._waiting: deque[_Call[Item, Result]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, items: Sequence[Item]) -> list[Result]:
+        """The results of these items; more than fit into a statement are run in pieces."""
+        results: list[Result] = []
+        for start in range(0, len(items), self._most):
+            results += await self._enqueue(items[start : start + self._most])
+        return results
+
+    async def _enqueue(self, items: Sequence[Item]) -> list[Result]:
+        call: _Call[Item, Result] = _Call(items, asyncio.get_running_loop().create_future())
+        self._waiting.append(call)
+        if self._free_lanes:
+            self._free_lanes -= 1
+            task = asyncio.create_task(self._drain())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await call.answer
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                await self._run_batch(self._take())
+        finally:
+            self._free_lanes += 1
+
+    def _take(self) -> list[_Call[Item, Result]]:
+        batch = [self._waiting.popleft()]
+        size = len(batch[0].items)
+        while self._waiting and size + len(self._waiting[0].items) <= self._most:
+            batch.append(self._waiting.popleft())
+            size += len(batch[-1].items)
+        return batch
+
+    async def _run_batch(self, batch: list[_Call[Item, Result]]) -> None:
+        try:
+            results = await self._run([item for call in batch for item in call.items])
+        except asyncio.CancelledError:
+            for call in batch:
+                call.answer.cancel()
+            raise
+        except Exception as error:
+            for call in batch:
+                if not call.answer.done():
+                    call.answer.set_exception(error)
+            return
+        start = 0
+        for call in batch:
+            if not call.answer.done():
+                call.answer.set_result(list(results[start : start + len(call.items)]))
+            start += len(call.items)
+
+
+def rounds(items: Sequence[Item], key: Callable[[Item], Hashable]) -> list[list[int]]:
+    """Indexes of the items in as few rounds as needed for no key to appear twice in a round; order per key is kept."""
+    seen: dict[Hashable, int] = {}
+    result: list[list[int]] = []
+    for index, item in enumerate(items):
+        turn = seen.get(key(item), 0)
+        seen[key(item)] = turn + 1
+        if turn == len(result):
+            result.append([])
+        result[turn].append(index)
+    return result

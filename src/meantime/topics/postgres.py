@@ -1,0 +1,227 @@
+"""Messages in PostgreSQL: set-based statements, arrays in, one answer per message out.
+
+Each mutation checks its conditions inside its statement. What a statement does not return did not meet them; the caller
+looks at the positions to say why. All arrays are ordered by id, so that concurrent statements lock rows in one order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+
+from meantime.database.queries import load
+from meantime.topics.model import Due, Lease, Message, NewMessage, Position, Topic
+from meantime.topics.postgres_arrays import bools, byte_strings, int4s, int8s, texts
+from meantime.topics.postgres_pool import Rows, Statements
+
+Key = tuple[int, str]
+"""(topic_id, id)"""
+
+FIRST_MS, LAST_MS = -(1 << 62), 1 << 62
+NO_VERSION = -1
+ANY_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRow:
+    """One lease that a consumer wants to extend, release or delete."""
+
+    topic_id: int
+    id: str
+    version: int
+    consumer_id: str
+    at_ms: int = 0
+    dedupe_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """One message that a producer group wants to move or delete; version 0 is any."""
+
+    topic_id: int
+    id: str
+    version: int
+    producer_group: str
+    at_ms: int = 0
+    dedupe_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Somebody who can take messages now. `room` is how many."""
+
+    consumer_id: str
+    lease_ms: int
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which due messages may be taken: from `floor_ms` to `due_ms`, in these buckets or (None) in all."""
+
+    floor_ms: int
+    due_ms: int
+    buckets: tuple[int, ...] | None
+
+
+class Messages:
+    def __init__(self, statements: Statements, remember_ms: int) -> None:
+        self._statements = statements
+        self._remember_ms = remember_ms
+        self._sql = load("meantime.topics", "queries.sql")
+        self._careful = 0
+
+    async def insert(self, topic: Topic, messages: Sequence[NewMessage], now_ms: int) -> set[str] | None:
+        """The ids that were created; None when the topic is no longer as given. Ids must be distinct.
+
+        New ids are the rule, and a plain insert is a third cheaper than one that expects conflicts. After a conflict
+        the next batches are careful.
+        """
+        rows = sorted(messages, key=lambda message: message.id)
+        params = _creation(topic, rows)
+        if not self._careful:
+            try:
+                inserted = await self._statements.count(self._sql["insert_messages"], params)
+                return {row.id for row in rows} if inserted else None
+            except UniqueViolation:
+                self._careful = 64
+        self._careful -= 1
+        created = await self._statements.run(self._sql["upsert_messages"], params | {"now_ms": now_ms})
+        return {row[0] for row in created}
+
+    async def lease_due(
+        self, topic: Topic, takers: Sequence[Taker], turns: Sequence[int], window: Window, now_ms: int
+    ) -> list[Lease]:
+        """Lease what is due, in time order; message n goes to `takers[turns[n]]`."""
+        params = {
+            "topic_id": topic.topic_id,
+            "now_ms": now_ms,
+            "floor_ms": window.floor_ms,
+            "due_ms": window.due_ms,
+            "everywhere": window.buckets is None,
+            "buckets": int4s(window.buckets or ()),
+            "limit": len(turns),
+            "max_attempts": topic.settings.max_attempts,
+        }
+        if len(takers) == 1:
+            params |= {"consumer_id": takers[0].consumer_id, "lease_ms": takers[0].lease_ms}
+            return _leases(await self._statements.run(self._sql["lease_due"], params))
+        params |= {
+            "turns": int4s([turn + 1 for turn in turns]),
+            "consumers": texts([taker.consumer_id for taker in takers]),
+            "leases_ms": int8s([taker.lease_ms for taker in takers]),
+        }
+        return _leases(await self._statements.run(self._sql["lease_due_shared"], params))
+
+    async def lease_known(self, topic: Topic, known: Sequence[tuple[Due, Taker]], now_ms: int) -> list[Lease]:
+        """Lease what was prefetched, each for its consumer, as far as the version still holds."""
+        pairs = sorted(known, key=lambda pair: pair[0].id)
+        params = {
+            "topic_ids": int4s([topic.topic_id] * len(pairs)),
+            "ids": texts([due.id for due, _ in pairs]),
+            "versions": int8s([due.version for due, _ in pairs]),
+            "consumers": texts([taker.consumer_id for _, taker in pairs]),
+            "leases_ms": int8s([taker.lease_ms for _, taker in pairs]),
+            "max_attempts": topic.settings.max_attempts,
+            "now_ms": now_ms,
+        }
+        return _leases(await self._statements.run(self._sql["lease_known"], params))
+
+    async def upcoming(self, topic: Topic, floor_ms: int, until_ms: int, limit: int) -> list[Due]:
+        params = {"topic_id": topic.topic_id, "floor_ms": floor_ms, "until_ms": until_ms, "limit": limit}
+        return [Due(*row) for row in await self._statements.run(self._sql["upcoming"], params)]
+
+    async def held(self, topic: Topic, consumer_id: str, now_ms: int) -> list[Lease]:
+        params = {"topic_id": topic.topic_id, "consumer_id": consumer_id, "now_ms": now_ms}
+        return [Lease(*row) for row in await self._statements.run(self._sql["held"], params)]
+
+    async def held_ids(self, topic: Topic, consumer_id: str, now_ms: int) -> dict[str, int]:
+        """When each of the consumer's leases ends."""
+        params = {"topic_id": topic.topic_id, "consumer_id": consumer_id, "now_ms": now_ms}
+        return {row[0]: row[1] for row in await self._statements.run(self._sql["held_ids"], params)}
+
+    async def extend(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
+        """(topic_id, id, version, at_ms, stage) of those that were extended."""
+        return await self._statements.run(self._sql["extend"], _holders(rows, now_ms) | _instants(rows))
+
+    async def release(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
+        """(topic_id, id, version, at_ms, stage) of those that were released."""
+        return await self._statements.run(self._sql["release"], _holders(rows, now_ms) | _instants(rows))
+
+    async def delete_held(self, rows: Sequence[HolderRow], now_ms: int) -> set[Key]:
+        remembered = [row for row in rows if row.dedupe_ms > 0]
+        deleted: Rows = []
+        if len(remembered) < len(rows):
+            plain = [row for row in rows if row.dedupe_ms == 0]
+            deleted += await self._statements.run(self._sql["delete_held"], _holders(plain, now_ms))
+        if remembered:
+            params = _holders(remembered, now_ms) | self._memory(remembered, now_ms, least_ms=0)
+            deleted += await self._statements.run(self._sql["mark_held"], params)
+        return {(row[0], row[1]) for row in deleted}
+
+    async def move(self, rows: Sequence[OwnerRow], now_ms: int) -> Rows:
+        """(topic_id, id, version, at_ms) of those that were moved."""
+        return await self._statements.run(self._sql["move"], _owners(rows, now_ms) | _instants(rows))
+
+    async def delete_owned(self, rows: Sequence[OwnerRow], now_ms: int) -> set[Key]:
+        params = _owners(rows, now_ms) | self._memory(rows, now_ms, least_ms=self._remember_ms)
+        return {(row[0], row[1]) for row in await self._statements.run(self._sql["delete_owned"], params)}
+
+    async def positions(self, keys: Sequence[Key]) -> dict[Key, Position]:
+        params = {"topic_ids": int4s([key[0] for key in keys]), "ids": texts([key[1] for key in keys])}
+        found = await self._statements.run(self._sql["positions"], params)
+        return {(row[0], row[1]): Position(*row[1:]) for row in found}
+
+    async def message(self, topic: Topic, message_id: str) -> Message | None:
+        rows = await self._statements.run(self._sql["message"], {"topic_id": topic.topic_id, "id": message_id})
+        return Message(*rows[0]) if rows else None
+
+    async def of_group(self, topic: Topic, group: str, after: str, limit: int) -> list[Message]:
+        params = {"topic_id": topic.topic_id, "producer_group": group, "after": after, "limit": limit}
+        return [Message(*row) for row in await self._statements.run(self._sql["messages_of_group"], params)]
+
+    def _memory(self, rows: Sequence[HolderRow] | Sequence[OwnerRow], now_ms: int, least_ms: int) -> dict[str, Any]:
+        """Until when a deleted id counts as taken, and until when it is known at all."""
+        return {
+            "knowns": int8s([now_ms + row.dedupe_ms for row in rows]),
+            "forgets": int8s([now_ms + max(row.dedupe_ms, least_ms) for row in rows]),
+        }
+
+
+def _creation(topic: Topic, rows: Sequence[NewMessage]) -> dict[str, Any]:
+    return {
+        "topic_id": topic.topic_id,
+        "revision": topic.revision,
+        "ids": texts([row.id for row in rows]),
+        "ats": int8s([row.at_ms for row in rows]),
+        "buckets": int4s([row.bucket_id for row in rows]),
+        "kinds": bools([row.is_json for row in rows]),
+        "groups": texts([row.producer_group for row in rows]),
+        "bodies": byte_strings([row.body for row in rows]),
+    }
+
+
+def _holders(rows: Sequence[HolderRow], now_ms: int) -> dict[str, Any]:
+    return {"consumers": texts([row.consumer_id for row in rows]), **_keys(rows, now_ms)}
+
+
+def _owners(rows: Sequence[OwnerRow], now_ms: int) -> dict[str, Any]:
+    return {"groups": texts([row.producer_group for row in rows]), **_keys(rows, now_ms)}
+
+
+def _keys(rows: Sequence[HolderRow] | Sequence[OwnerRow], now_ms: int) -> dict[str, Any]:
+    return {
+        "topic_ids": int4s([row.topic_id for row in rows]),
+        "ids": texts([row.id for row in rows]),
+        "versions": int8s([row.version for row in rows]),
+        "now_ms": now_ms,
+    }
+
+
+def _instants(rows: Sequence[HolderRow] | Sequence[OwnerRow]) -> dict[str, Any]:
+    return {"ats": int8s([row.at_ms for row in rows])}
+
+
+def _leases(rows: Rows) -> list[Lease]:
+    return sorted((Lease(*row) for row in rows), key=lambda lease: lease.due_at_ms)

@@ -1,0 +1,112 @@
+"""The topics themselves and their consumers, in PostgreSQL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from meantime.database.queries import load
+from meantime.topics.model import Consumer, Settings, Topic
+from meantime.topics.postgres_arrays import int4s, texts
+from meantime.topics.postgres_pool import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Condemned:
+    """A deleted topic whose messages are being removed."""
+
+    topic_id: int
+    deleted_at_ms: int
+
+
+class Directory:
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._sql = load("meantime.topics", "directory.sql")
+
+    async def all(self) -> list[Topic]:
+        return [_topic(row) for row in await self._statements.run(self._sql["all_topics"], {})]
+
+    async def find(self, name: str) -> Topic | Condemned | None:
+        rows = await self._statements.run(self._sql["topic"], {"name": name})
+        if not rows:
+            return None
+        *row, deleted_at_ms = rows[0]
+        return _topic(row) if deleted_at_ms is None else Condemned(row[0], deleted_at_ms)
+
+    async def add(self, name: str, settings: Settings, now_ms: int) -> bool:
+        """False when there is one of that name already."""
+        params = {"name": name, "now_ms": now_ms, **msgspec.structs.asdict(settings)}
+        return bool(await self._statements.run(self._sql["add_topic"], params))
+
+    async def change(self, topic: Topic, settings: Settings) -> bool:
+        """False when somebody else has changed it meanwhile."""
+        params = {"topic_id": topic.topic_id, "revision": topic.revision, **msgspec.structs.asdict(settings)}
+        return bool(await self._statements.run(self._sql["change_topic"], params))
+
+    async def condemn(self, name: str, now_ms: int) -> bool:
+        return bool(await self._statements.run(self._sql["condemn_topic"], {"name": name, "now_ms": now_ms}))
+
+    async def condemned(self) -> list[Condemned]:
+        return [Condemned(*row) for row in await self._statements.run(self._sql["condemned_topics"], {})]
+
+    async def drop(self, topic_id: int, before_ms: int) -> None:
+        await self._statements.run(self._sql["drop_topic"], {"topic_id": topic_id, "before_ms": before_ms})
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One life of a node's process."""
+
+    node_id: str
+    session_id: str
+
+
+class Register:
+    """Who takes messages, in the whole cluster. A consumer that gave no sign of life since `silent_ms` is gone."""
+
+    def __init__(self, statements: Statements, life: Life) -> None:
+        self._statements = statements
+        self._life = {"node_id": life.node_id, "session_id": life.session_id}
+        self._sql = load("meantime.topics", "directory.sql")
+
+    async def claim(self, topic_id: int, consumer_id: str, buffer: int, now_ms: int, silent_ms: int) -> bool:
+        """False when the consumer has a stream already, here or elsewhere."""
+        params = {
+            "topic_id": topic_id,
+            "consumer_id": consumer_id,
+            "mode": "push",
+            "buffer": buffer,
+            "now_ms": now_ms,
+            "silent_ms": silent_ms,
+        }
+        return bool(await self._statements.run(self._sql["claim_consumer"], params | self._life))
+
+    async def note_pulls(self, pulls: Sequence[tuple[int, str]], now_ms: int) -> None:
+        topic_ids, consumers = int4s([pull[0] for pull in pulls]), texts([pull[1] for pull in pulls])
+        params: dict[str, Any] = {"topic_ids": topic_ids, "consumers": consumers, "now_ms": now_ms}
+        await self._statements.run(self._sql["note_consumers"], params | self._life)
+
+    async def beat(self, now_ms: int) -> set[tuple[int, str]]:
+        """The streams of this process that are still its own."""
+        rows = await self._statements.run(self._sql["beat"], {"now_ms": now_ms} | self._life)
+        return {(row[0], row[1]) for row in rows}
+
+    async def release(self, topic_id: int, consumer_id: str) -> None:
+        params = {"topic_id": topic_id, "consumer_id": consumer_id, "mode": "push"}
+        await self._statements.run(self._sql["release_consumer"], params | self._life)
+
+    async def forget_former_life(self) -> None:
+        await self._statements.run(self._sql["forget_node"], self._life)
+
+    async def forget_silent(self, silent_ms: int) -> None:
+        await self._statements.run(self._sql["forget_silent"], {"silent_ms": silent_ms})
+
+    async def consumers(self, silent_ms: int) -> list[Consumer]:
+        return [Consumer(*row) for row in await self._statements.run(self._sql["consumers"], {"silent_ms": silent_ms})]
+
+
+def _topic(row: Sequence[Any]) -> Topic:
+    topic_id, name, revision, *settings = row
+    return Topic(topic_id, name, revision, Settings(**dict(zip(Settings.__struct_fields__, settings, strict=True))))

@@ -1,0 +1,116 @@
+"""Connections for the statements of topics: prepared, binary both ways, and planned the same way whatever the tables hold.
+
+A plan made while a table is empty would read all of it; it would be kept when the table has millions of rows. So the
+plans that could ever be wrong for these statements are switched off for these connections. A connection is not tried out
+before each use, which would cost a round trip per statement; after a failure all idle ones are tried out.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, errors
+from psycopg.rows import TupleRow, tuple_row
+from psycopg_pool import AsyncConnectionPool, PoolClosed
+
+from meantime.database.pool import translated
+from meantime.errors import StorageUnavailable
+from meantime.topics.postgres_arrays import teach
+
+Rows = list[TupleRow]
+Params = Mapping[str, Any]
+
+_PLANNING = """
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_material = off;
+SET jit = off
+"""
+
+_TRANSIENT = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class Statements:
+    """Runs statements; each is a transaction of its own unless `transaction()` holds several together."""
+
+    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[TupleRow]]) -> None:
+        self._pool = pool
+        self._check: asyncio.Task[None] | None = None
+
+    async def run(self, sql: str, params: Params) -> Rows:
+        """The rows; for a statement that returns none, an empty list. Tried again when it lost against another one."""
+        for _ in range(4):
+            try:
+                async with self.connection() as connection:
+                    return await rows_of(connection, sql, params)
+            except _TRANSIENT:
+                await asyncio.sleep(0.005)
+        async with self.connection() as connection:
+            return await rows_of(connection, sql, params)
+
+    async def count(self, sql: str, params: Params) -> int:
+        """How many rows the statement touched."""
+        async with self.connection() as connection, connection.cursor(binary=True) as cursor:
+            await cursor.execute(sql, params, prepare=True)
+            return cursor.rowcount
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
+        try:
+            with translated():
+                async with self._pool.connection() as connection:
+                    yield connection
+        except StorageUnavailable:
+            self._try_out_idle_connections()
+            raise
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    def _try_out_idle_connections(self) -> None:
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(self._check_pool(), name="topics-pool-check")
+
+    async def _check_pool(self) -> None:
+        try:
+            await self._pool.check()
+        except PoolClosed:
+            return
+
+
+async def rows_of(connection: AsyncConnection[TupleRow], sql: str, params: Params) -> Rows:
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(sql, params, prepare=True)
+        return await cursor.fetchall() if cursor.description else []
+
+
+async def _configure(connection: AsyncConnection[TupleRow]) -> None:
+    teach(connection)
+    await connection.execute(_PLANNING)
+
+
+@asynccontextmanager
+async def open_statements(uri: str, *, size: int, wait_for: float = 5.0) -> AsyncIterator[Statements]:
+    pool: AsyncConnectionPool[AsyncConnection[TupleRow]] = AsyncConnectionPool(
+        uri,
+        kwargs={"autocommit": True, "row_factory": tuple_row, "connect_timeout": 5},
+        connection_class=AsyncConnection[TupleRow],
+        configure=_configure,
+        min_size=2,
+        max_size=size,
+        timeout=wait_for,
+        max_waiting=10_000,
+        name="meantime-topics",
+        open=False,
+    )
+    await pool.open(wait=False)
+    try:
+        yield Statements(pool)
+    finally:
+        await pool.close()

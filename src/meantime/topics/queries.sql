@@ -1,0 +1,194 @@
+-- Every statement that compares instants takes now_ms; none asks the database for the time. Statements over many messages take
+-- arrays in the order of the ids, so that two of them lock rows in the same order; a row that they do not return did not
+-- meet the conditions. IS NOT DISTINCT FROM is used where an index must not be: the primary key is the way to a message.
+
+-- name: insert_messages
+-- For ids that are most probably new: a duplicate fails the whole statement. A changed or deleted topic inserts nothing.
+INSERT INTO topic_messages
+    (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
+SELECT %(topic_id)s, x.id, x.at_ms, x.at_ms, x.bucket_id, 1, 0, 0, x.is_json, x.producer_group, x.body
+FROM unnest(%(ids)s, %(ats)s, %(buckets)s, %(kinds)s, %(groups)s, %(bodies)s)
+     AS x (id, at_ms, bucket_id, is_json, producer_group, body)
+WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
+
+-- name: upsert_messages
+-- For ids that may exist. One that was deleted, and whose time of being remembered is over, is new again.
+INSERT INTO topic_messages AS m
+    (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
+SELECT %(topic_id)s, x.id, x.at_ms, x.at_ms, x.bucket_id, 1, 0, 0, x.is_json, x.producer_group, x.body
+FROM unnest(%(ids)s, %(ats)s, %(buckets)s, %(kinds)s, %(groups)s, %(bodies)s)
+     AS x (id, at_ms, bucket_id, is_json, producer_group, body)
+WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
+ON CONFLICT (id, topic_id) DO UPDATE
+SET at_ms = excluded.at_ms, due_at_ms = NULL, created_for_ms = excluded.created_for_ms, version = 1, attempts = 0, stage = 0,
+    is_json = excluded.is_json, producer_group = excluded.producer_group, lock_consumer_id = NULL, dead_letter = NULL,
+    body = excluded.body
+WHERE m.stage = 3 AND m.due_at_ms <= %(now_ms)s
+RETURNING m.id
+
+-- name: lease_due
+-- The hottest statement: what is due, in time order, to one consumer. ctid is PostgreSQL's own and a quarter cheaper than
+-- joining back by the primary key; the rows are locked, so it cannot change underneath.
+UPDATE topic_messages
+SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
+    version = version + 1, attempts = attempts + 1,
+    stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM topic_messages
+    WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s
+      AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+    ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+))
+RETURNING id, version, at_ms, due_at_ms, created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
+    dead_letter::text
+
+-- name: lease_due_shared
+-- The same for several consumers at once: the n-th message goes to the consumer whose turn the n-th one is.
+WITH due AS MATERIALIZED (
+    SELECT place, (%(turns)s)[row_number() OVER ()::int] AS turn
+    FROM (
+        SELECT ctid AS place FROM topic_messages
+        WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s
+          AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+        ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ) AS locked
+)
+UPDATE topic_messages AS m
+SET at_ms = %(now_ms)s + (%(leases_ms)s)[due.turn], due_at_ms = m.at_ms, lock_consumer_id = (%(consumers)s)[due.turn],
+    version = m.version + 1, attempts = m.attempts + 1,
+    stage = CASE WHEN %(max_attempts)s > 0 AND m.attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
+FROM due WHERE m.ctid = due.place
+RETURNING m.id, m.version, m.at_ms, m.due_at_ms, m.created_for_ms, m.attempts, m.lock_consumer_id, m.producer_group, m.is_json,
+    m.body, m.dead_letter::text
+
+-- name: lease_known
+-- What was prefetched, at its due moment, if its version still holds.
+UPDATE topic_messages AS m
+SET at_ms = %(now_ms)s + x.lease_ms, due_at_ms = m.at_ms, lock_consumer_id = x.consumer_id,
+    version = m.version + 1, attempts = m.attempts + 1,
+    stage = CASE WHEN %(max_attempts)s > 0 AND m.attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(leases_ms)s)
+     AS x (topic_id, id, version, consumer_id, lease_ms)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.version = x.version AND m.stage = 0 AND m.at_ms <= %(now_ms)s
+RETURNING m.id, m.version, m.at_ms, m.due_at_ms, m.created_for_ms, m.attempts, m.lock_consumer_id, m.producer_group, m.is_json,
+    m.body, m.dead_letter::text
+
+-- name: upcoming
+-- What is or soon becomes due, without touching it.
+SELECT id, version, bucket_id, at_ms FROM topic_messages
+WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(floor_ms)s AND at_ms <= %(until_ms)s
+ORDER BY at_ms LIMIT %(limit)s
+
+-- name: held
+-- The leases that a returning consumer still has.
+SELECT id, version, at_ms, coalesce(due_at_ms, at_ms), created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
+    dead_letter::text
+FROM topic_messages
+WHERE lock_consumer_id = %(consumer_id)s AND topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND stage < 2
+ORDER BY due_at_ms
+
+-- name: held_ids
+SELECT id, at_ms FROM topic_messages
+WHERE lock_consumer_id = %(consumer_id)s AND topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND stage < 2
+
+-- name: extend
+UPDATE topic_messages AS m SET at_ms = x.at_ms, version = m.version + 1
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
+  AND m.version = x.version AND m.at_ms > %(now_ms)s AND x.at_ms >= %(now_ms)s + 5
+RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
+
+-- name: release
+-- On its last attempt a message does not come back: it ends here, and the burial that follows finds it.
+UPDATE topic_messages AS m
+SET at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE x.at_ms END,
+    lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
+  AND m.version = x.version AND m.at_ms > %(now_ms)s AND x.at_ms >= %(now_ms)s + 5
+RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
+
+-- name: delete_held
+DELETE FROM topic_messages AS m
+USING unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s) AS x (topic_id, id, version, consumer_id)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
+  AND m.version = x.version AND m.at_ms > %(now_ms)s
+RETURNING m.topic_id, m.id
+
+-- name: mark_held
+-- The same where the topic remembers deleted ids.
+UPDATE topic_messages AS m
+SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, lock_consumer_id = NULL, dead_letter = NULL, body = '',
+    version = m.version + 1
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(forgets)s, %(knowns)s)
+     AS x (topic_id, id, version, consumer_id, forget_ms, known_ms)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
+  AND m.version = x.version AND m.at_ms > %(now_ms)s
+RETURNING m.topic_id, m.id
+
+-- name: move
+-- By the owner; version 0 is any. A dead message starts again from its first attempt.
+UPDATE topic_messages AS m
+SET at_ms = x.at_ms, created_for_ms = x.at_ms, due_at_ms = NULL, lock_consumer_id = NULL, version = m.version + 1,
+    attempts = CASE WHEN m.stage = 0 THEN m.attempts ELSE 0 END, stage = 0
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(groups)s, %(ats)s) AS x (topic_id, id, version, producer_group, at_ms)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.producer_group IS NOT DISTINCT FROM x.producer_group
+  AND (x.version = 0 OR m.version = x.version)
+  AND m.stage < 3 AND (m.at_ms <= %(now_ms)s OR m.lock_consumer_id IS NULL)
+RETURNING m.topic_id, m.id, m.version, m.at_ms
+
+-- name: delete_owned
+-- By the owner; version 0 is any. It stays known, so that the same request again gets the same answer.
+UPDATE topic_messages AS m
+SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, lock_consumer_id = NULL, dead_letter = NULL, body = '',
+    version = m.version + 1
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(groups)s, %(forgets)s, %(knowns)s)
+     AS x (topic_id, id, version, producer_group, forget_ms, known_ms)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.producer_group IS NOT DISTINCT FROM x.producer_group
+  AND (x.version = 0 OR m.version = x.version)
+  AND m.stage < 3 AND (m.at_ms <= %(now_ms)s OR m.lock_consumer_id IS NULL)
+RETURNING m.topic_id, m.id
+
+-- name: positions
+SELECT m.topic_id, m.id, m.at_ms, m.stage, m.version, m.attempts, m.bucket_id, m.producer_group, m.lock_consumer_id,
+    m.created_for_ms
+FROM unnest(%(topic_ids)s, %(ids)s) AS x (topic_id, id)
+JOIN topic_messages AS m ON m.topic_id = x.topic_id AND m.id = x.id
+
+-- name: message
+SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
+    dead_letter::text
+FROM topic_messages WHERE id = %(id)s AND topic_id = %(topic_id)s
+
+-- name: messages_of_group
+SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
+    dead_letter::text
+FROM topic_messages
+WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND id > %(after)s AND stage < 3
+ORDER BY id LIMIT %(limit)s
+
+-- name: open_slots
+-- Reads nothing but the index of what is due.
+SELECT (at_ms - %(from_ms)s) / %(step_ms)s AS slot, at_ms <= %(now_ms)s AS past, count(*)
+FROM topic_messages
+WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
+GROUP BY 1, 2
+
+-- name: leased_slots
+-- Leases are few; those on the last attempt are not in the index of what is due.
+SELECT (at_ms - %(from_ms)s) / %(step_ms)s AS slot, stage = 0 AS open, count(*)
+FROM topic_messages
+WHERE lock_consumer_id IS NOT NULL AND topic_id = %(topic_id)s AND stage < 2
+  AND at_ms > %(now_ms)s AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
+GROUP BY 1, 2
+
+-- name: count_dead
+SELECT (SELECT count(*) FROM topic_messages
+        WHERE topic_id = %(topic_id)s AND stage = 2 AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s)
+     + (SELECT count(*) FROM topic_messages
+        WHERE topic_id = %(topic_id)s AND stage = 1 AND at_ms <= %(now_ms)s AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s)
+
+-- name: outstanding
+SELECT lock_consumer_id, count(*) FROM topic_messages
+WHERE lock_consumer_id = ANY (%(consumers)s) AND topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND stage < 2
+GROUP BY 1

@@ -1,0 +1,112 @@
+"""The decisions of topics, as pure functions: status, rights, instants, buckets.
+
+SQL checks the same conditions again inside each statement. What is decided here explains an answer that has been given,
+never replaces the check. The order of evaluation is part of the rules.
+"""
+
+from collections.abc import Sequence
+from zlib import crc32
+
+from meantime.errors import Invalid
+from meantime.topics.model import Position, Settings, Stage
+
+MIN_AHEAD_MS = 5
+"""A lease that ends sooner would be over before its holder hears of it."""
+
+WAITING, PROCESSING, AVAILABLE, DEAD = "waiting", "processing", "available", "dead"
+OK, NOT_FOUND, FORBIDDEN, LEASED = "ok", "not_found", "forbidden", "leased"
+NOT_HOLDER, STALE_VERSION, EXPIRED, INVALID_TIME = "not_holder", "stale_version", "expired", "invalid_time"
+
+
+def status(message: Position, now_ms: int) -> str:
+    """The past comes first: a message whose lease has run out is available, whoever held it."""
+    if message.stage == Stage.DEAD or (message.stage == Stage.LAST and message.at_ms <= now_ms):
+        return DEAD
+    if message.at_ms <= now_ms:
+        return AVAILABLE
+    return WAITING if message.lock_consumer_id is None else PROCESSING
+
+
+def leased(message: Position, now_ms: int) -> bool:
+    return message.lock_consumer_id is not None and message.at_ms > now_ms
+
+
+def holds(message: Position, consumer_id: str | None, now_ms: int) -> bool:
+    return consumer_id is not None and message.lock_consumer_id == consumer_id and leased(message, now_ms)
+
+
+def may_read(message: Position, group: str | None, consumer_id: str | None, now_ms: int) -> bool:
+    """The owner always, the present holder of a lease, nobody else."""
+    return (group is not None and message.producer_group == group) or holds(message, consumer_id, now_ms)
+
+
+def judge_owner(message: Position | None, group: str, version: int | None, now_ms: int) -> str:
+    """May `group` move or delete it? A lease is a contract that the owner cannot break either."""
+    if message is None:
+        return NOT_FOUND
+    if message.producer_group != group:
+        return FORBIDDEN
+    if message.stage == Stage.GONE:
+        return NOT_FOUND
+    if version is not None and message.version != version:
+        return STALE_VERSION
+    return LEASED if leased(message, now_ms) else OK
+
+
+def judge_holder(message: Position | None, consumer_id: str, version: int | None, now_ms: int) -> str:
+    """May `consumer_id` extend, release or delete it?"""
+    if message is None or message.stage == Stage.GONE:
+        return NOT_FOUND
+    if message.lock_consumer_id != consumer_id:
+        return NOT_HOLDER
+    if message.version != version:
+        return STALE_VERSION
+    return OK if message.at_ms > now_ms else EXPIRED
+
+
+def instant(at_ms: int | None, after_ms: int | None, now_ms: int) -> int:
+    """Exactly one of the two; the past means now."""
+    if (at_ms is None) == (after_ms is None):
+        raise Invalid("give exactly one of at_ms and after_ms")
+    wished = at_ms if at_ms is not None else now_ms + (after_ms or 0)
+    return max(wished, now_ms)
+
+
+def position(at_ms: int | None, after_ms: int | None, settings: Settings, now_ms: int) -> int:
+    """Where the owner may put a message: within the topic's horizon."""
+    wished = instant(at_ms, after_ms, now_ms)
+    if wished > now_ms + settings.max_future_ms:
+        raise Invalid(f"the instant lies more than {settings.max_future_ms} ms ahead", max_future_ms=settings.max_future_ms)
+    return wished
+
+
+def consumer_instant(at_ms: int | None, after_ms: int | None, limit_ms: int, now_ms: int) -> int | None:
+    """Where a holder may put its lease or its message; None is no instant that can be used."""
+    if (at_ms is None) == (after_ms is None):
+        return None
+    wished = at_ms if at_ms is not None else now_ms + (after_ms or 0)
+    return wished if now_ms + MIN_AHEAD_MS <= wished <= now_ms + limit_ms else None
+
+
+def bucket_of(message_id: str, bucket_count: int) -> int:
+    """The same id is in the same bucket for ever, on every node."""
+    return crc32(message_id.encode()) % bucket_count
+
+
+def deal(bucket_count: int, consumers: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Balanced slices (first, last) of the buckets, by the sorted names; with more consumers than buckets some have none."""
+    names = sorted(set(consumers))
+    borders = [index * bucket_count // len(names) for index in range(len(names) + 1)] if names else []
+    return {name: (first, end - 1) for name, first, end in zip(names, borders, borders[1:], strict=False) if first < end}
+
+
+def interleave(rooms: Sequence[int], limit: int) -> list[int]:
+    """Whose turn it is, message by message: indexes into `rooms`, each as often as it has room, all in turn."""
+    turns: list[int] = []
+    left = list(rooms)
+    while len(turns) < limit and any(left):
+        for index, room in enumerate(left):
+            if room > 0 and len(turns) < limit:
+                left[index] = room - 1
+                turns.append(index)
+    return turns

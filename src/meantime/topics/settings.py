@@ -1,0 +1,45 @@
+"""The settings of a topic: their bounds, and what a change of them may be."""
+
+import msgspec
+
+from meantime.errors import Conflict, Invalid
+from meantime.topics.model import Settings
+
+YEAR_MS = 365 * 24 * 3_600_000
+
+BOUNDS = {
+    "bucket_count": (1, 1024),
+    "max_future_ms": (1, 100 * YEAR_MS),
+    "max_lease_ms": (5, YEAR_MS),
+    "max_body_bytes": (1, 16 * 1024 * 1024),
+    "max_attempts": (0, 1_000_000),
+    "dedupe_ms": (0, YEAR_MS),
+}
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks for; None keeps what is."""
+
+    bucket_count: int | None = None
+    max_future_ms: int | None = None
+    max_lease_ms: int | None = None
+    max_body_bytes: int | None = None
+    max_attempts: int | None = None
+    dead_letter_topic: str | None = None
+    dedupe_ms: int | None = None
+
+
+def check(wish: Wish) -> None:
+    for name, (least, most) in BOUNDS.items():
+        value = getattr(wish, name)
+        if value is not None and not least <= value <= most:
+            raise Invalid(f"{name} must be from {least} to {most}, not {value}", field=name, minimum=least, maximum=most)
+
+
+def applied(wish: Wish, present: Settings | None) -> Settings:
+    """The settings after the wish. The number of buckets is for ever: ids would change their bucket."""
+    before = present or Settings()
+    if present and wish.bucket_count not in (None, present.bucket_count):
+        raise Conflict(f"bucket_count is {present.bucket_count} and cannot change", bucket_count=present.bucket_count)
+    wished = {name: value for name, value in msgspec.structs.asdict(wish).items() if value is not None}
+    return msgspec.structs.replace(before, **wished)

@@ -1,0 +1,85 @@
+-- What duties do, in batches and out of everybody's way: rows that somebody else has locked are left for the next time.
+
+-- name: dying
+-- Last attempts whose lease is over.
+SELECT id, topic_id, attempts, lock_consumer_id, at_ms FROM topic_messages
+WHERE stage = 1 AND at_ms <= %(now_ms)s
+ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: drop_forgotten
+-- Makes room for a dead letter whose id was deleted in the topic that it goes to.
+DELETE FROM topic_messages AS m USING unnest(%(topic_ids)s, %(ids)s) AS x (topic_id, id)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.stage = 3
+
+-- name: bury
+-- Same id, body and owner in another topic, with its history; the row itself moves, so its body does not.
+UPDATE topic_messages AS m
+SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, version = 1, attempts = 0, stage = 0,
+    lock_consumer_id = NULL,
+    dead_letter = jsonb_build_object('topic', x.from_name, 'attempts', m.attempts, 'last_consumer_id', m.lock_consumer_id,
+        'died_at_ms', m.at_ms)
+FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s, %(from_names)s)
+     AS x (topic_id, id, to_topic, bucket_id, from_name)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.stage = 1
+  AND NOT EXISTS (SELECT 1 FROM topic_messages AS o WHERE o.id = x.id AND o.topic_id = x.to_topic)
+RETURNING x.topic_id, m.id, m.producer_group, m.bucket_id
+
+-- name: remember
+-- The id of a buried message counts as taken where it died, as after a delete.
+INSERT INTO topic_messages
+    (topic_id, id, at_ms, due_at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
+SELECT x.topic_id, x.id, x.forget_ms, x.known_ms, 0, 0, 1, 0, 3, false, x.producer_group, ''
+FROM unnest(%(topic_ids)s, %(ids)s, %(groups)s, %(forgets)s, %(knowns)s) AS x (topic_id, id, producer_group, forget_ms, known_ms)
+ON CONFLICT (id, topic_id) DO NOTHING
+
+-- name: settle
+-- What cannot be buried stays as dead; what has attempts left after all, because the limit was raised, is open again.
+UPDATE topic_messages AS m SET stage = x.stage
+FROM unnest(%(topic_ids)s, %(ids)s, %(stages)s) AS x (topic_id, id, stage)
+WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.stage = 1 AND m.at_ms <= %(now_ms)s
+
+-- name: dead_letters
+-- Those that came from elsewhere and are not leased, oldest first.
+SELECT id, dead_letter ->> 'topic' FROM topic_messages
+WHERE topic_id = %(topic_id)s AND stage = 0 AND dead_letter IS NOT NULL AND (at_ms <= %(now_ms)s OR lock_consumer_id IS NULL)
+ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: dead_here
+SELECT id FROM topic_messages
+WHERE topic_id = %(topic_id)s AND stage = 2
+ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: revive
+-- Back to where it may be leased, from its first attempt on, without its history.
+UPDATE topic_messages AS m
+SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, attempts = 0, stage = 0,
+    version = CASE WHEN m.topic_id = x.to_topic THEN m.version + 1 ELSE 1 END, lock_consumer_id = NULL, dead_letter = NULL
+FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s) AS x (topic_id, id, to_topic, bucket_id)
+WHERE m.topic_id = x.topic_id AND m.id = x.id
+  AND (m.topic_id = x.to_topic
+       OR NOT EXISTS (SELECT 1 FROM topic_messages AS o WHERE o.id = x.id AND o.topic_id = x.to_topic))
+RETURNING m.id
+
+-- name: forget
+DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM topic_messages WHERE stage = 3 AND at_ms <= %(now_ms)s
+    ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+))
+
+-- name: clear_open
+DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage = 0
+    ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+))
+
+-- name: clear_rest
+DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage > 0
+    LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+))
+
+-- name: due_per_second
+-- For forecasts: how much becomes due in each second from now on.
+SELECT (at_ms - %(now_ms)s) / 1000 AS slot, count(*) FROM topic_messages
+WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms > %(now_ms)s AND at_ms < %(until_ms)s
+GROUP BY 1
