@@ -10,6 +10,7 @@ import structlog
 def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
     """Set up logging for this process; `bound` (the node's id, say) is in every line."""
     shared: list[structlog.types.Processor] = [
+        lambda _, __, line: {**bound, **line},  # not by context: drivers log from threads of their own
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
@@ -26,7 +27,6 @@ def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.bind_contextvars(**bound)
     _route_library_logs(level, shared, last)
 
 

@@ -75,6 +75,8 @@ class translated:  # noqa: N801 - reads as a word: `with translated():`
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _UNREACHABLE) and not isinstance(error, _NOT_THE_NETWORK):
             raise StorageUnavailable(f"PostgreSQL does not answer: {_first_line(error)}") from error
+        if isinstance(error, psycopg.errors.UndefinedTable):
+            raise StorageUnavailable("the database has no schema, or an old one: run `meantime migrate`") from error
 
 
 def _first_line(error: BaseException) -> str:

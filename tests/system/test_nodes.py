@@ -1,0 +1,196 @@
+"""Nodes as processes: how they join, degrade, recover, refuse and stop."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from meantime.stack.nodes import environment
+
+T = TypeVar("T")
+OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def stack(stack_of) -> Iterator[Any]:
+    with stack_of(nodes=3) as running:
+        yield running
+
+
+def until(look: Callable[[], T | None], within: float = 20.0) -> T:
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.02)
+    raise AssertionError(f"did not happen within {within} s")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def node(stack: Any, id: str, *flags: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    port = free_port()
+    command = [sys.executable, "-m", "meantime", "node", "--id", id, "--port", str(port), *flags]
+    env = {**os.environ, **environment(stack.places), **variables}
+    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+    scheme = "https" if "--tls-cert" in flags else "http"
+    try:
+        yield f"{scheme}://127.0.0.1:{port}", process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def nodes(url: str) -> dict[str, dict[str, Any]]:
+    return {node["id"]: node for node in httpx.get(f"{url}/nodes").json()["nodes"]}
+
+
+def all_healthy(stack: Any) -> bool:
+    return all(
+        [node["state"] for node in nodes(url).values()] == ["healthy"] * 3
+        and set(nodes(url)) == {"node-1", "node-2", "node-3"}
+        for url in stack.urls
+    )
+
+
+def test_a_skewed_node_is_degraded_within_three_seconds_says_why_and_recovers(stack) -> None:
+    until(lambda: all_healthy(stack))
+    with node(stack, "skewed", "--clock-skew-ms", "5000", "--clock-skew-for", "6") as (url, _):
+        until(lambda: httpx.get(f"{url}/health").status_code == 200)
+        began = time.monotonic()
+        answer = until(lambda: _answer_with(url, "clock_drift"), within=3)
+        assert time.monotonic() - began < 3
+        assert answer.status_code == 503
+        assert "ahead of cluster time" in answer.json()["detail"]
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        others = [node["state"] for id, node in nodes(stack.urls[0]).items() if id != "skewed"]
+        assert others == ["healthy"] * 3
+        assert until(lambda: httpx.get(f"{url}/ready").status_code == 200)
+    until(lambda: "skewed" not in nodes(stack.urls[0]), within=3)
+
+
+def _answer_with(url: str, code: str) -> httpx.Response | None:
+    answer = httpx.get(f"{url}/ready")
+    return answer if any(reason["code"] == code for reason in answer.json().get("reasons", [])) else None
+
+
+def test_cluster_time_is_what_most_clocks_say(stack) -> None:
+    with node(stack, "ahead", "--clock-skew-ms", "5000") as (url, _):
+        until(lambda: _answer_with(url, "clock_drift"))
+        here = int(httpx.get(f"{url}/health").headers["X-Meantime-Now"])
+        assert abs(here - time.time() * 1000) < 500
+        assert 4500 < httpx.get(f"{url}/clock").json()["offset_ms"] < 5500
+    until(lambda: all_healthy(stack))
+
+
+def test_without_a_majority_in_sight_a_node_is_degraded(stack) -> None:
+    until(lambda: all_healthy(stack))
+    frozen = [stack.pid("node-2"), stack.pid("node-3")]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        answer = until(lambda: _answer_with(stack.urls[0], "no_majority"))
+        assert answer.status_code == 503
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    until(lambda: all_healthy(stack), within=30)
+
+
+def test_a_killed_node_comes_back_with_its_id_and_address(stack) -> None:
+    until(lambda: all_healthy(stack))
+    before = nodes(stack.urls[0])["node-3"]["url"]
+    former = stack.send("node-3")
+    until(lambda: nodes(stack.urls[0]).get("node-3", {}).get("state") != "healthy")
+    until(lambda: stack.pid("node-3") != former and all_healthy(stack), within=40)
+    assert nodes(stack.urls[0])["node-3"]["url"] == before
+
+
+def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) -> None:
+    until(lambda: all_healthy(stack))
+    zookeeper = stack.pid("zookeeper")
+    os.kill(zookeeper, signal.SIGSTOP)
+    try:
+        until(lambda: httpx.get(f"{stack.urls[0]}/ready").json().get("state") in ("degraded", "inactive"))
+        assert httpx.get(f"{stack.urls[0]}/health").status_code == 200
+    finally:
+        os.kill(zookeeper, signal.SIGCONT)
+    until(lambda: all_healthy(stack), within=40)
+
+
+@pytest.fixture(scope="module")
+def locked(stack) -> Iterator[str]:
+    with node(stack, "locked", "--auth") as (url, _):
+        until(lambda: httpx.get(f"{url}/ready").status_code == 200)
+        yield url
+    until(lambda: all_healthy(stack))
+
+
+def meantime(stack: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment(stack.places)}
+    return subprocess.run(
+        [sys.executable, "-m", "meantime", *arguments], env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_without_a_key_401_and_a_revoked_key_stops_working_at_once(stack, locked: str) -> None:
+    made = json.loads(meantime(stack, "keys", "add", "ops", "-s", "admin", "--json").stdout)
+    headers = {"Authorization": f"Bearer {made['key']}"}
+    assert httpx.get(f"{locked}/nodes").status_code == 401
+    assert httpx.get(f"{locked}/nodes", headers={"Authorization": "Bearer mt_no_such"}).status_code == 401
+    for _ in range(3):
+        assert httpx.get(f"{locked}/nodes", headers=headers).status_code == 200
+    assert made["key"] not in meantime(stack, "keys", "list", "--json").stdout
+    assert meantime(stack, "keys", "revoke", made["id"]).returncode == 0
+    assert httpx.get(f"{locked}/nodes", headers=headers).status_code == 401
+    assert httpx.get(f"{locked}/health").status_code == 200
+    assert meantime(stack, "keys", "revoke", made["id"]).returncode == 5
+
+
+def test_a_node_refuses_to_listen_beyond_loopback_without_authentication(stack) -> None:
+    refused = meantime(stack, "node", "--host", "0.0.0.0", "--port", "0")
+    assert refused.returncode != 0
+    assert "without authentication" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_taken_port_is_named(stack) -> None:
+    taken = stack.urls[0].rpartition(":")[2]
+    refused = meantime(stack, "node", "--id", "other", "--port", taken)
+    assert refused.returncode != 0
+    assert taken in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_tls_is_spoken_when_a_certificate_is_given(stack, folder) -> None:
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        f"{OPENSSL} -keyout {key} -out {cert}".split(),
+        check=True,
+        capture_output=True,
+    )
+    with node(stack, "tls", "--tls-cert", str(cert), "--tls-key", str(key)) as (url, _):
+        trusted = ssl.create_default_context(cafile=str(cert))
+        answer = until(lambda: httpx.get(f"{url}/health", verify=trusted))
+        assert answer.status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(url.replace("https", "http") + "/health")
