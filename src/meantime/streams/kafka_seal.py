@@ -36,12 +36,12 @@ class Sealer:
     """Seals and proves topics of one storage."""
 
     def __init__(self, admin: Admin) -> None:
-        self._admin = admin
+        self.admin = admin
         self._producer: Producer | None = None
 
     async def survey(self, topic: str) -> dict[str, str | None]:
         """The topic's own settings that a seal would change, to be put back if the switch fails."""
-        settings = await self._admin.topic_settings(topic)
+        settings = await self.admin.topic_settings(topic)
         return {name: settings[name][0] if settings[name][1] else None for name in _changes(settings)}
 
     async def rehearse(self, topic: str, partitions: int) -> None:
@@ -50,15 +50,15 @@ class Sealer:
             await asyncio.to_thread(self._probe, topic, list(range(partitions)))
 
     async def seal(self, topic: str) -> None:
-        settings = await self._admin.topic_settings(topic)
-        await self._admin.change(topic, _changes(settings))
+        settings = await self.admin.topic_settings(topic)
+        await self.admin.change(topic, _changes(settings))
 
     async def seal_surveyed(self, topic: str, surveyed: Mapping[str, str | None]) -> None:
         """As `seal`, when a survey has already told what has to be changed."""
-        await self._admin.change(topic, {name: _SEAL[name] for name in surveyed})
+        await self.admin.change(topic, {name: _SEAL[name] for name in surveyed})
 
     async def open_again(self, topic: str, surveyed: Settings) -> None:
-        await self._admin.change(topic, OPEN_AGAIN | dict(surveyed))
+        await self.admin.change(topic, OPEN_AGAIN | dict(surveyed))
 
     async def prove(self, topic: str, partitions: int) -> None:
         """Return once every partition has refused a probe because of the seal."""
@@ -69,8 +69,8 @@ class Sealer:
             open_ones = [partition for partition in open_ones if answers.get(partition) != KafkaError.MSG_SIZE_TOO_LARGE]
             if open_ones and time.monotonic() > deadline:
                 raise StorageUnavailable(
-                    f"storage {self._admin.storage.id!r} did not seal partitions {open_ones} of topic {topic!r}",
-                    storage_id=self._admin.storage.id,
+                    f"storage {self.admin.storage.id!r} did not seal partitions {open_ones} of topic {topic!r}",
+                    storage_id=self.admin.storage.id,
                 )
 
     async def end(self, topic: str, partitions: int) -> tuple[int, ...]:
@@ -81,14 +81,14 @@ class Sealer:
         """
         before: list[int] | None = None
         while True:
-            ends = await self._admin.end_offsets(topic, partitions)
+            ends = await self.admin.end_offsets(topic, partitions)
             if ends == before:
                 return tuple(end - 1 for end in ends)
             before = ends
             await asyncio.sleep(0.003)
 
     async def _refuses_the_future(self, topic: str) -> bool:
-        settings = await self._admin.topic_settings(topic)
+        settings = await self.admin.topic_settings(topic)
         return set(_changes(settings)) == {SIZE_LIMIT}
 
     def _probe(self, topic: str, partitions: list[int]) -> dict[int, int]:
@@ -109,12 +109,12 @@ class Sealer:
                 producer.produce(topic, b"probe", None, partition, heard, timestamp=future_ms)
             producer.flush(_PROVE_FOR)
         except (KafkaException, BufferError) as error:
-            raise StorageUnavailable(f"storage {self._admin.storage.id!r} cannot be probed: {error}") from error
+            raise StorageUnavailable(f"storage {self.admin.storage.id!r} cannot be probed: {error}") from error
         return answers
 
     def _prober(self) -> Producer:
         if self._producer is None:
-            self._producer = Producer(_probe_config(self._admin.storage))
+            self._producer = Producer(_probe_config(self.admin.storage))
         return self._producer
 
 

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from meantime.database.pool import Connection, Database
 from meantime.database.queries import load
+from meantime.errors import StorageUnavailable
 from meantime.streams.model import EventType, Storage, Timeline
 
 EVENT_TYPES_CHANNEL = "meantime_event_types"
@@ -47,14 +48,18 @@ class Store:
             if cursor.rowcount == 0:
                 return False
             if first is not None:
-                await self.insert_timeline(connection, first)
+                await self.insert_timeline(connection, first, made_here=True)
             await self.notify(connection, event_type.name)
         return True
 
-    async def insert_timeline(self, connection: Connection, timeline: Timeline) -> None:
-        """Give a topic its timeline; from here on it is no longer doomed."""
+    async def insert_timeline(self, connection: Connection, timeline: Timeline, *, made_here: bool) -> None:
+        """Give a topic its timeline. One that was made for it is no longer doomed from here on; if it is not doomed any
+        more, its maker took too long and somebody has dropped it."""
         await connection.execute(self.queries["insert_timeline"], _timeline_params(timeline))
-        await connection.execute(self.queries["spare_topic"], {"storage_id": timeline.storage_id, "topic": timeline.topic})
+        place = {"storage_id": timeline.storage_id, "topic": timeline.topic}
+        spared = await connection.execute(self.queries["spare_topic"], place)
+        if made_here and spared.rowcount == 0:
+            raise StorageUnavailable("the new topic was given up because it took too long to make")
 
     async def update_event_type(self, event_type: EventType, believed_version: int) -> bool:
         async with self.database.transaction() as connection:
@@ -71,9 +76,21 @@ class Store:
     async def notify(self, connection: Connection, name: str) -> None:
         await connection.execute(self.queries["notify_event_type"], {"name": name})
 
+    # Topics to drop
+
     async def doom(self, storage_id: str, topic: str, not_before_ms: int) -> None:
         params = {"storage_id": storage_id, "topic": topic, "not_before_ms": not_before_ms}
         await self.database.execute(self.queries["doom_topic"], params)
+
+    async def doomed(self, now_ms: int) -> list[tuple[str, str]]:
+        rows = await self.database.fetch_all(self.queries["doomed_topics"], {"now_ms": now_ms})
+        return [(row["storage_id"], row["topic"]) for row in rows]
+
+    async def forget_topic(self, storage_id: str, topic: str) -> None:
+        """The topic is gone, and with it all that was known of it."""
+        place = {"storage_id": storage_id, "topic": topic}
+        await self.database.execute(self.queries["forget_acknowledged"], place)
+        await self.database.execute(self.queries["spare_topic"], place)
 
 
 def _event_type(row: Mapping[str, Any]) -> EventType:

@@ -98,7 +98,7 @@ class SwitchStore:
                 created_at_ms=switch.started_at_ms,
                 switched_at_ms=now_ms,
             )
-            await self._store.insert_timeline(connection, following)
+            await self._store.insert_timeline(connection, following, made_here=True)
             await self._store.notify(connection, switch.event_type)
         return _switch(row)
 
@@ -107,7 +107,7 @@ class SwitchStore:
         if not active.fake:
             return active.order
         real = replace(active, id=_first_id(switch), order=1)
-        await self._store.insert_timeline(connection, real)
+        await self._store.insert_timeline(connection, real, made_here=False)
         return 1
 
     async def _close(
@@ -157,7 +157,7 @@ class SwitchStore:
         For a node that initiators do not count: its answer to a publisher must not depend on having been asked.
         """
         async with self._database.transaction() as connection:
-            await self._lock_event_type(connection, timeline.event_type)
+            await connection.execute(self._store.queries["share_event_type"], {"name": timeline.event_type})
             cursor = await connection.execute(self._queries["active_topic"], {"event_type": timeline.event_type})
             active = await cursor.fetchone()
             if active is not None and (active["storage_id"], active["topic"]) != (timeline.storage_id, timeline.topic):

@@ -32,6 +32,10 @@ WHERE event_type = %(name)s AND closed_at_ms IS NOT NULL AND NOT deleted;
 -- Whoever starts, heals or deletes something of an event type holds its row.
 SELECT name FROM event_types WHERE name = %(name)s FOR UPDATE;
 
+-- name: share_event_type
+-- For many at once who only need it to stand still.
+SELECT name FROM event_types WHERE name = %(name)s FOR SHARE;
+
 -- name: delete_event_type
 DELETE FROM event_types WHERE name = %(name)s;
 
@@ -71,6 +75,9 @@ ON CONFLICT (storage_id, topic) DO UPDATE SET not_before_ms = excluded.not_befor
 
 -- name: spare_topic
 DELETE FROM doomed_topics WHERE storage_id = %(storage_id)s AND topic = %(topic)s;
+
+-- name: topics_of
+SELECT storage_id, topic FROM timelines WHERE event_type = %(name)s AND NOT deleted;
 
 -- name: doomed_topics
 SELECT storage_id, topic FROM doomed_topics WHERE not_before_ms <= %(now_ms)s ORDER BY not_before_ms LIMIT 100;

@@ -1,0 +1,99 @@
+"""A node's reaction to a version and its locks: close the gates of what is locked, open those of what no longer is.
+
+What keeps events from being lost
+- A lock is acknowledged when nobody is inside its gate any more. A publish that takes too long does not hold the barrier up
+  for ever: after a bounded wait it is left to the seal, which either comes after it or refuses it.
+- A gate is opened only after the timelines were read anew.
+- Under a forced lock there is no seal to rely on. Those inside are let go unanswered, and what was acknowledged is written
+  down before the lock is. When the lock vanishes its gate stays closed until that switch is settled.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from meantime.coordination.switching import SwitchSteps
+from meantime.errors import MeantimeError, NotFound
+from meantime.streams.acknowledged import Acknowledged
+from meantime.streams.catalog import Catalog
+from meantime.streams.gate import Gate
+from meantime.streams.kafka_producer import Producers
+from meantime.streams.switch import Notice, read_notice
+
+log = structlog.get_logger(__name__)
+
+DRAIN_FOR = 2.0
+DRAIN_DEAD_FOR = 0.2
+
+Settle = Callable[[str], Awaitable[None]]
+"""Return when no forced switch of the event type is open any more."""
+
+
+class Reaction:
+    def __init__(
+        self,
+        catalog: Catalog,
+        gate: Gate,
+        producers: Producers,
+        acknowledged: Acknowledged,
+        steps: SwitchSteps,
+        settle: Settle,
+    ) -> None:
+        self._catalog = catalog
+        self._gate = gate
+        self._producers = producers
+        self._acknowledged = acknowledged
+        self._steps = steps
+        self._settle = settle
+        self._notices: dict[str, Notice | None] = {}
+        self._warming: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, version: int, locked: frozenset[str]) -> None:
+        for name in locked:
+            self._gate.close(name)
+        released = self._gate.closed - locked
+        reactions = [*map(self._locked, locked), *map(self._released, released)]
+        failures = [result for result in await asyncio.gather(*reactions, return_exceptions=True) if result is not None]
+        if failures:
+            raise failures[0]
+
+    async def _locked(self, name: str) -> None:
+        holder = await self._steps.holder(name)
+        notice = read_notice(holder) if holder else None
+        if notice is not None and self._notices.get(name) != notice:
+            self._warm(notice)
+        self._notices[name] = notice
+        if notice is not None and notice.force:
+            await self._let_go(name)
+        elif not await self._gate.drained(name, DRAIN_FOR):
+            log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.inside(name))
+
+    async def _let_go(self, name: str) -> None:
+        if not await self._gate.drained(name, DRAIN_DEAD_FOR):
+            log.warning("publishes_let_go", event_type=name, count=self._gate.abandon(name))
+        await self._acknowledged.write()
+
+    async def _released(self, name: str) -> None:
+        notice = self._notices.get(name)
+        if notice is not None and notice.force:
+            await self._settle(name)
+        try:
+            await self._catalog.reload(name)
+        except NotFound:
+            log.debug("unlocked_event_type_is_unknown", event_type=name)
+        self._notices.pop(name, None)
+        self._gate.open(name)
+
+    def _warm(self, notice: Notice) -> None:
+        """The first events after the switch should not have to wait for connections."""
+        task = asyncio.ensure_future(self._warm_up(notice))
+        self._warming.add(task)
+        task.add_done_callback(self._warming.discard)
+
+    async def _warm_up(self, notice: Notice) -> None:
+        try:
+            await self._catalog.reload_storages()
+            await self._producers.of(self._catalog.storage(notice.storage_id)).warm(notice.topic)
+        except MeantimeError as error:
+            log.info("warm_up_failed", storage_id=notice.storage_id, error=error.detail)

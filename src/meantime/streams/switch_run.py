@@ -1,0 +1,99 @@
+"""The initiator's part of a switch, up to the commit: each step is written down, so that another node can conclude it.
+
+    prepare ──► lock + first bump ──► all nodes acknowledge ──► seal, prove, snapshot ──► commit
+
+Everything slow is done before the lock: the new topic is made, connections for the seal and its proof are opened. From the
+lock on publishers wait, so what can be done at the same time is.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+
+from meantime.errors import StorageUnavailable
+from meantime.streams.faults import passing
+from meantime.streams.model import EventType, Timeline
+from meantime.streams.switch import State, Switch, notice_of
+from meantime.streams.switch_tools import SwitchTools
+
+log = structlog.get_logger(__name__)
+
+
+class SwitchRun:
+    """One attempt. `locked_at` is on the monotonic clock, for measuring the stall."""
+
+    def __init__(self, tools: SwitchTools, switch: Switch, event_type: EventType, active: Timeline) -> None:
+        self._tools = tools
+        self._event_type = event_type
+        self._active = active
+        self._source = tools.catalog.storage(switch.old_storage_id)
+        self._log = log.bind(event_type=switch.event_type, switch=str(switch.id))
+        self._left_behind = False
+        self.switch = switch
+        self.locked_at = 0.0
+
+    async def to_the_commit(self) -> Switch:
+        await self._prepare()
+        passing("prepared")
+        await self._lock()
+        passing("acknowledged")
+        ends = None if self._left_behind else await self._seal()
+        passing("sealed")
+        self.switch = await self._tools.store.commit(self.switch, self._active, ends, self._tools.clock.now_ms())
+        self._log.info("switch_committed", new_topic=self.switch.new_topic, storage_id=self.switch.storage_id)
+        passing("committed")
+        return self.switch
+
+    async def _prepare(self) -> None:
+        storage = self._tools.catalog.storage(self.switch.storage_id)
+        self._log.info(
+            "switch_started",
+            old=f"{self.switch.old_storage_id}/{self.switch.old_topic}",
+            new=f"{self.switch.storage_id}/{self.switch.new_topic}",
+        )
+        self._left_behind = self.switch.force and await self._source_is_dead()
+        making = self._tools.topics.make(storage, self.switch.new_topic, self._event_type)
+        _, surveyed = await asyncio.gather(making, self._survey())
+        self.switch = await self._tools.store.advance(self.switch, State.PREPARING, old_settings=surveyed)
+        self._log.info("switch_prepared", leaving_a_dead_storage=self._left_behind)
+
+    async def _source_is_dead(self) -> bool:
+        try:
+            await self._tools.admins.of(self._source).reach(self._tools.options.ask_dead_for)
+        except StorageUnavailable:
+            return True
+        return False
+
+    async def _survey(self) -> dict[str, str | None]:
+        if self._left_behind:
+            return {}
+        sealer = self._tools.sealer(self._source)
+        surveyed = await sealer.survey(self._active.topic)
+        await sealer.rehearse(self._active.topic, self._active.partitions)
+        return surveyed
+
+    async def _lock(self) -> None:
+        """The lock tells nodes whether it is forced in effect, not whether that was asked for."""
+        self.locked_at = time.monotonic()
+        notice = notice_of(replace(self.switch, force=self._left_behind))
+        version = await self._tools.steps.begin(str(self.switch.id), self.switch.event_type, notice)
+        self._log.info("switch_locked", version=version)
+        passing("locked")
+        self.switch, took = await asyncio.gather(
+            self._tools.store.advance(self.switch, State.LOCKED),
+            self._tools.barrier.wait_for(version, self._tools.options.barrier_for),
+        )
+        self._log.info("switch_acknowledged_by_all", version=version, took_ms=round(took * 1000, 1))
+
+    async def _seal(self) -> tuple[int, ...]:
+        sealer = self._tools.sealer(self._source)
+        topic, partitions = self._active.topic, self._active.partitions
+        await sealer.seal_surveyed(topic, self.switch.old_settings)
+        await sealer.prove(topic, partitions)
+        self.switch, ends = await asyncio.gather(
+            self._tools.store.advance(self.switch, State.SEALED), sealer.end(topic, partitions)
+        )
+        self._log.info("switch_sealed", topic=topic, latest_offsets=ends)
+        return ends

@@ -1,0 +1,68 @@
+"""The topics of timelines: made before they are needed, dropped when nobody needs them, never left behind.
+
+A topic is written down as doomed before it is made, and spared by the transaction that gives it a timeline. Whoever dies
+in between leaves an entry on that list, and any node drops the topic later.
+"""
+
+import asyncio
+from uuid import uuid4
+
+import structlog
+
+from meantime.clock import Clock
+from meantime.errors import MeantimeError, NotFound
+from meantime.streams.catalog import Catalog
+from meantime.streams.kafka_admin import Admins
+from meantime.streams.kafka_seal import REFUSES_THE_FUTURE
+from meantime.streams.model import EventType, Storage
+from meantime.streams.postgres import Store
+from meantime.streams.switch import topic_name
+
+log = structlog.get_logger(__name__)
+
+MAKE_WITHIN_MS = 120_000
+DROP_WITHIN = 5.0
+
+
+def new_topic_name(event_type: str, order: int) -> str:
+    return topic_name(event_type, order, uuid4().hex[:8])
+
+
+def settings_of(event_type: EventType) -> dict[str, str]:
+    return {
+        "cleanup.policy": event_type.cleanup_policy.replace("_and_", ","),
+        "retention.ms": str(event_type.retention_ms),
+        **REFUSES_THE_FUTURE,
+    }
+
+
+class TimelineTopics:
+    def __init__(self, store: Store, catalog: Catalog, admins: Admins, clock: Clock) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._admins = admins
+        self._clock = clock
+
+    async def make(self, storage: Storage, topic: str, event_type: EventType) -> None:
+        await self._store.doom(storage.id, topic, self._clock.now_ms() + MAKE_WITHIN_MS)
+        await self._admins.of(storage).create(topic, event_type.partitions, settings_of(event_type))
+
+    async def drop(self, storage_id: str, topic: str) -> None:
+        """Now if its storage answers, later by somebody otherwise."""
+        await self._store.doom(storage_id, topic, self._clock.now_ms())
+        await self.drop_doomed(storage_id, topic)
+
+    async def drop_doomed(self, storage_id: str, topic: str) -> None:
+        try:
+            async with asyncio.timeout(DROP_WITHIN):
+                await self._admins.of(self._catalog.storage(storage_id)).drop(topic)
+        except (TimeoutError, MeantimeError) as error:
+            if not isinstance(error, NotFound):
+                log.warning("topic_not_dropped_yet", storage_id=storage_id, topic=topic, error=str(error))
+            return
+        await self._store.forget_topic(storage_id, topic)
+        log.info("topic_dropped", storage_id=storage_id, topic=topic)
+
+    async def retain(self, storage_id: str, topic: str, retention_ms: int) -> None:
+        """Tell the storage of a new retention."""
+        await self._admins.of(self._catalog.storage(storage_id)).change(topic, {"retention.ms": str(retention_ms)})
