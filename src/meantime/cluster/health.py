@@ -163,7 +163,7 @@ class Health:
         """Raise `Degraded` with the reasons unless this node may be trusted."""
         if not self.healthy:
             why = "; ".join(reason.detail for reason in self.reasons)
-            raise Degraded(f"this node is {self.state}: {why}", reasons=msgspec.to_builtins(self.reasons))
+            raise Degraded(f"this node is {self.state}: {why}", reasons=msgspec.to_builtins(list(self.reasons)))
 
     def on_change(self, listener: Callable[[Verdict], None]) -> Callable[[], None]:
         """Call `listener` whenever state or codes change; returns what stops that."""
