@@ -25,7 +25,12 @@ MODULES = (
     "tail",
     "switch",
     "storages",
+    "topics",
+    "schedule",
+    "consume",
+    "load",
     "bench",
+    "guidance",
 )
 
 

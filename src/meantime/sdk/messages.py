@@ -68,6 +68,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int | None = None
 
 
+class Redriven(msgspec.Struct, frozen=True, kw_only=True):
+    """`skipped` stayed where they are: their topic is gone, or has a message of that id."""
+
+    moved: int
+    skipped: int = 0
+
+
 class LeasedMessage(Carrying, frozen=True, kw_only=True):
     """A lease as it comes over the wire; it ends at `at_ms` of the broker's clock."""
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 from meantime.errors import Invalid
 from meantime.sdk.calls import JSON, Answer, Call, body, fields, nothing, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
-from meantime.sdk.messages import Consumer, Message, Moved, NewMessage, Outcome, Scheduled, Slot, Topic
+from meantime.sdk.messages import Consumer, Message, Moved, NewMessage, Outcome, Redriven, Scheduled, Slot, Topic
 
 read_results = reading(list[Scheduled], "results")
 read_outcomes = reading(list[Outcome], "results")
@@ -118,6 +118,12 @@ def message(topic: str, id: str, *, consumer_id: str | None = None) -> Call[Mess
     return Call("GET", path("topics", topic, "messages", id, query={"consumer_id": consumer_id}), reading(Message))
 
 
+def messages(topic: str, *, limit: int = 1000, after: str | None = None) -> Call[list[Message]]:
+    """The messages of your producer group by id; `after` is the last id of the page before."""
+    query = {"limit": limit, "after": after}
+    return Call("GET", path("topics", topic, "messages", query=query), reading(list[Message], "messages"))
+
+
 def move(
     topic: str, id: str, *, at: Instant | None = None, after: Duration | None = None, version: int | None = None
 ) -> Call[Moved]:
@@ -165,3 +171,8 @@ def count(topic: str, *, status: str | None = None, start: Instant | None = None
 def consumers(topic: str) -> Call[list[Consumer]]:
     """Who is connected, and which buckets each serves."""
     return Call("GET", path("topics", topic, "consumers"), reading(list[Consumer], "consumers"))
+
+
+def redrive(topic: str, *, limit: int | None = None) -> Call[Redriven]:
+    """Send dead letters back to the topics where they died, and bring what is dead in this topic back to life."""
+    return Call("POST", path("topics", topic, "redrive"), reading(Redriven), body(fields(limit=limit)), JSON)

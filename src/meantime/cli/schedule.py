@@ -1,0 +1,114 @@
+"""`meantime schedule`: one message from the command line, or many from a file."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from meantime.cli.drafts import When, message, rows_of_csv
+from meantime.cli.exits import PARTLY
+from meantime.cli.feeding import Item, batches, items
+from meantime.cli.messages import After, At, instant
+from meantime.cli.output import print_json, say
+from meantime.cli.progress import Rejects, Tally, progress
+from meantime.cli.session import Session, TopicName, as_producer
+from meantime.cli.spans import clock_time
+from meantime.errors import Invalid
+
+if TYPE_CHECKING:
+    from meantime.sdk.messages import NewMessage
+
+Prepared = list[tuple[Item, "NewMessage"]]
+
+
+def register(root: typer.Typer) -> None:
+    root.command(rich_help_panel="Topics")(schedule)
+
+
+@as_producer
+def schedule(
+    session: Session,
+    topic: TopicName,
+    body: Annotated[str | None, typer.Argument(help="Body: JSON, or else taken as text.")] = None,
+    at: At = None,
+    after: After = None,
+    id: Annotated[str | None, typer.Option("--id", help="Natural id: the same again is the same message.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="CSV or NDJSON file with messages; - is NDJSON from stdin.")
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", "-b", min=1, max=10_000, help="Messages per request.")] = 1000,
+    rejects: Annotated[Path | None, typer.Option("--rejects", help="Keep refused lines in this file.")] = None,
+) -> None:
+    """Put messages on the timeline of a topic.
+
+    In a file, each line says `id`, when (`at`, `at_ms`, `after` or `after_ms`) and `body`; in CSV other columns together
+    are the body. With ids the command can be repeated: what exists is left alone. Exit code 9 if lines were refused.
+
+    Example: meantime schedule reminders '{"user": 7}' --after 1h --id user-7-welcome
+
+    Example: meantime schedule reminders --file campaign.csv --at '2026-05-01 09:00'
+    """
+    if file is None:
+        _one(session, topic, body, instant(session, at, after), id)
+    elif body is not None:
+        raise typer.BadParameter("give either a body or --file")
+    else:
+        session.client.health()
+        _many(session, topic, file, When(session.client.now(), at, after), batch, rejects)
+
+
+def _one(session: Session, topic: str, body: str | None, when: dict[str, Any], id: str | None) -> None:
+    text = sys.stdin.read() if body in (None, "-") else body or ""
+    try:
+        content = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        content = text
+    result = session.client.schedule(topic, content, id=id, **when)
+    if session.json:
+        print_json(result)
+    else:
+        due = f", due at {clock_time(result.at_ms)}" if result.at_ms else ""
+        say(f"{'exists' if result.status == 'exists' else 'scheduled'} {result.id}{due}")
+
+
+def _many(session: Session, topic: str, file: Path, default: When, size: int, rejects: Path | None) -> None:
+    tally, exists = Tally("scheduled", "messages"), 0
+    with Rejects(rejects) as refused, progress(f"scheduling to {topic}") as advance:
+        for chunk in batches(_source(file), size):
+            prepared = list(_prepared(chunk, default, refused))
+            created, known = _send(session, topic, prepared, refused)
+            tally.done += created
+            exists += known
+            advance(len(chunk))
+        if exists:
+            say(f"{exists:,} existed already")
+        tally.report(refused.count, session.json)
+    if refused.count:
+        raise typer.Exit(PARTLY)
+
+
+def _source(file: Path) -> Iterator[Item]:
+    return rows_of_csv(file) if file.suffix.lower() == ".csv" else items([file])
+
+
+def _prepared(chunk: list[Item], default: When, rejects: Rejects) -> "Iterator[tuple[Item, NewMessage]]":
+    for item in chunk:
+        try:
+            yield item, message(item, default)
+        except Invalid as error:
+            rejects.add(item.place, item.text, error.detail)
+
+
+def _send(session: Session, topic: str, prepared: "Prepared", rejects: Rejects) -> tuple[int, int]:
+    """How many were created, and how many existed."""
+    if not prepared:
+        return 0, 0
+    results = session.client.schedule_prepared(topic, [new for _, new in prepared])
+    for (item, _), result in zip(prepared, results, strict=True):
+        if result.status == "invalid":
+            rejects.add(item.place, item.text, result.error or "refused")
+    statuses = [result.status for result in results]
+    return statuses.count("created"), statuses.count("exists")

@@ -1,0 +1,158 @@
+"""`meantime topics`: make, look at and remove topics."""
+
+from typing import Annotated, Any
+
+import typer
+
+from meantime.cli import messages
+from meantime.cli.output import print_json, print_table, say
+from meantime.cli.session import Session, TopicName, Yes, as_producer, confirm, on_cluster
+from meantime.cli.spans import human, seconds
+
+app = typer.Typer(no_args_is_help=True, help="Topics: messages positioned in time.")
+
+Span = str | None
+STATUSES = ("waiting", "available", "processing", "dead")
+
+
+def register(root: typer.Typer) -> None:
+    messages.add_to(app)
+    root.add_typer(app, name="topics", rich_help_panel="Topics")
+
+
+@app.command("list")
+@on_cluster
+def list_all(session: Session) -> None:
+    """List all topics.
+
+    Example: meantime topics list
+    """
+    found = session.client.topics()
+    if session.json:
+        print_json(found)
+        return
+    rows = [
+        [
+            topic.name,
+            topic.bucket_count,
+            _span(topic.max_future_ms),
+            _span(topic.max_lease_ms),
+            topic.max_attempts or "no limit",
+            topic.dead_letter_topic,
+        ]
+        for topic in found
+    ]
+    print_table(["name", "buckets", "max future", "max lease", "attempts", "dead letters to"], rows)
+
+
+@app.command()
+@on_cluster
+def show(session: Session, name: TopicName) -> None:
+    """Show one topic: its settings, how many messages it has, and who consumes it.
+
+    Example: meantime topics show reminders
+    """
+    client = session.client
+    topic, consumers = client.topic(name), client.consumers(name)
+    counts = {status: client.count(name, status=status) for status in STATUSES}
+    if session.json:
+        print_json({"topic": topic, "counts": counts, "consumers": consumers})
+        return
+    settings: list[list[object]] = [
+        ["buckets", topic.bucket_count],
+        ["max future", _span(topic.max_future_ms)],
+        ["max lease", _span(topic.max_lease_ms)],
+        ["max body", f"{topic.max_body_bytes} bytes"],
+        ["max attempts", topic.max_attempts or "no limit"],
+        ["dead letters to", topic.dead_letter_topic],
+        ["remembers deleted ids", _span(topic.dedupe_ms)],
+    ]
+    print_table([topic.name, ""], [*settings, *([status, count] for status, count in counts.items())])
+    if consumers:
+        rows = [[c.consumer_id, c.mode, c.node_id, c.outstanding, c.buffer, _buckets(c.buckets)] for c in consumers]
+        print_table(["consumer", "mode", "node", "leases", "buffer", "buckets"], rows)
+
+
+@app.command()
+@on_cluster
+def create(
+    session: Session,
+    name: TopicName,
+    buckets: Annotated[int | None, typer.Option("--buckets", min=1, help="Number of buckets; cannot change later.")] = None,
+    max_future: Annotated[Span, typer.Option("--max-future", help="How far ahead messages may lie, like 30d.")] = None,
+    max_lease: Annotated[Span, typer.Option("--max-lease", help="Longest lease, like 12h.")] = None,
+    max_body: Annotated[int | None, typer.Option("--max-body", min=1, help="Largest body in bytes.")] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option("--max-attempts", min=0, help="Leases per message; 0: no limit.")
+    ] = None,
+    dead_letters: Annotated[str | None, typer.Option("--dead-letters", help="Topic for what was tried too often.")] = None,
+    dedupe: Annotated[Span, typer.Option("--dedupe", help="How long deleted ids are remembered, like 1d.")] = None,
+) -> None:
+    """Make a topic, or change the settings of one. What is not given keeps its value.
+
+    Example: meantime topics create reminders --max-attempts 5 --dead-letters reminders.dead
+    """
+    session.client.create_topic(
+        name,
+        bucket_count=buckets,
+        max_future=_given(max_future),
+        max_lease=_given(max_lease),
+        max_body_bytes=max_body,
+        max_attempts=max_attempts,
+        dead_letter_topic=dead_letters,
+        dedupe=_given(dedupe),
+    )
+    if session.json:
+        print_json(session.client.topic(name))
+    else:
+        say(f"topic {name} is ready")
+
+
+@app.command()
+@on_cluster
+def delete(session: Session, name: TopicName, yes: Yes = False) -> None:
+    """Delete a topic and all its messages.
+
+    Example: meantime topics delete reminders --yes
+    """
+    confirm(f"Delete the topic {name!r} and all its messages?", yes)
+    session.client.delete_topic(name)
+    if session.json:
+        print_json({"deleted": name})
+    else:
+        say(f"topic {name} is being deleted")
+
+
+@app.command()
+@as_producer
+def redrive(
+    session: Session,
+    name: TopicName,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
+) -> None:
+    """Send dead letters back to where they died, and dead messages of this topic back to life, as if never tried.
+
+    Example: meantime topics redrive reminders.dead
+    """
+    moved, skipped = 0, 0
+    while limit is None or moved < limit:
+        result = session.client.redrive(name, limit=limit - moved if limit else None)
+        moved, skipped = moved + result.moved, result.skipped
+        if not result.moved:
+            break
+    if session.json:
+        print_json({"moved": moved, "skipped": skipped})
+    else:
+        say(f"sent back {moved:,} messages" + (f", {skipped:,} could not go back" if skipped else ""))
+
+
+def _given(text: Span) -> float | None:
+    return seconds(text) if text else None
+
+
+def _span(value_ms: int | None) -> str:
+    return human(value_ms / 1000) if value_ms else "0"
+
+
+def _buckets(slices: Any) -> str:
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in slices)
