@@ -1,0 +1,208 @@
+"""The embedded stack under faults: real services, real kills."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from conftest import RunningStack, short_lived_folder
+from meantime.errors import StackError
+from meantime.stack import control, processes
+from meantime.stack.background import launch
+from meantime.stack.folder import Folder
+from meantime.stack.model import Mark, Options, Places
+from meantime.stack.ports import is_free
+from meantime.stack.session import running
+
+
+def up(folder: Path, **asked) -> RunningStack:
+    """What `meantime up --detach` does."""
+    launch(Options(data=str(folder), nodes=0, migrate=False, **asked), lambda _: None)
+    places = Folder(folder).read().places
+    assert places is not None
+    return RunningStack(places, Folder(folder))
+
+
+def down(stack: RunningStack) -> bool:
+    return control.down(stack.folder, lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[RunningStack]:
+    """A stack in the background, as `up --detach` leaves it; tests leave it running."""
+    with short_lived_folder() as folder:
+        stack = up(folder / "data")
+        yield stack
+        down(stack)
+
+
+def until(holds: Callable[[], bool], within: float = 30.0) -> None:
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def marks(stack: RunningStack) -> list[Mark]:
+    rows = stack.folder.read().processes
+    assert {row.name for row in rows} == {"zookeeper", "kafka-1", "postgres"}
+    return [row.mark for row in rows if row.mark]
+
+
+def supervisor(stack: RunningStack) -> Mark:
+    known = stack.folder.read().supervisor
+    assert known is not None
+    return known
+
+
+def said(stack: RunningStack) -> str:
+    return (stack.folder.logs / "supervisor.log").read_text()
+
+
+def write_everywhere(places: Places, name: str) -> None:
+    with psycopg.connect(places.postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {name} AS SELECT 'a row' AS word")
+    admin = AdminClient({"bootstrap.servers": places.kafka[0]})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    producer = Producer({"bootstrap.servers": places.kafka[0], "acks": "all"})
+    producer.produce(name, b"a record")
+    assert producer.flush(10) == 0
+    client = KazooClient(places.zookeeper.partition("/")[0])
+    client.start(10)
+    client.create(f"/{name}", b"a node")
+    client.stop()
+    client.close()
+
+
+def read_everywhere(places: Places, name: str) -> list[object]:
+    with psycopg.connect(places.postgres) as connection:
+        row = connection.execute(f"SELECT word FROM {name}").fetchone()
+    consumer = Consumer({"bootstrap.servers": places.kafka[0], "group.id": "reader"})
+    consumer.assign([TopicPartition(name, 0, 0)])
+    record = consumer.poll(10)
+    consumer.close()
+    client = KazooClient(places.zookeeper.partition("/")[0])
+    client.start(10)
+    node = client.get(f"/{name}")[0]
+    client.stop()
+    client.close()
+    return [row and row[0], record and record.value(), node]
+
+
+WRITTEN = ["a row", b"a record", b"a node"]
+
+
+@pytest.mark.parametrize("name", ["zookeeper", "kafka-1", "postgres"])
+def test_a_killed_service_is_started_again_and_it_is_said(stack, name):
+    killed = stack.send(name, signal.SIGKILL)
+    until(lambda: f"{name}: ready again (restart 1) after" in said(stack))
+    assert stack.pid(name) != killed
+    assert f"{name}: killed by SIGKILL; starting it again in 0.5 s" in said(stack)
+
+
+def test_a_second_stack_on_the_same_directory_is_refused(stack):
+    with pytest.raises(StackError, match=f"in use by a running stack .supervisor pid {supervisor(stack).pid}."):
+        up(stack.folder.path)
+    assert stack.status().ready
+
+
+def test_two_stacks_run_side_by_side_the_second_on_the_bundled_java(stack, folder, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(folder))
+    with running(folder / "other", migrate=False) as other:
+        write_everywhere(other, "twin")
+        write_everywhere(stack.places, "twin")
+        assert {*other.kafka, other.zookeeper}.isdisjoint({*stack.places.kafka, stack.places.zookeeper})
+        assert read_everywhere(stack.places, "twin") == WRITTEN
+    assert stack.status().ready
+
+
+def test_a_killed_supervisor_leaves_nothing_that_down_cannot_stop_and_no_data_are_lost(stack):
+    write_everywhere(stack.places, "first")
+    left = marks(stack)
+    os.kill(supervisor(stack).pid, signal.SIGKILL)
+    until(lambda: not stack.folder.is_locked())
+    with pytest.raises(StackError, match=r"was killed and left .*running: `meantime up` starts the stack again"):
+        stack.status()
+
+    assert down(stack)
+    assert not any(processes.is_alive(mark) for mark in left)
+    again = up(stack.folder.path)
+    assert again.places == stack.places
+    assert read_everywhere(again.places, "first") == WRITTEN
+
+
+def test_a_killed_supervisor_is_followed_by_an_up_within_20_seconds_with_the_data_and_the_ports(stack):
+    write_everywhere(stack.places, "second")
+    left = marks(stack)
+    os.kill(supervisor(stack).pid, signal.SIGKILL)
+    until(lambda: not stack.folder.is_locked())
+
+    began = time.monotonic()
+    again = up(stack.folder.path)
+    assert time.monotonic() - began < 20
+    assert not any(processes.is_alive(mark) for mark in left)
+    assert "left behind by a supervisor that was killed" in said(stack)
+    assert again.places == stack.places
+    assert read_everywhere(again.places, "second") == WRITTEN
+
+
+def test_sigterm_leaves_nothing_running_and_a_taken_port_is_named(stack):
+    running_before, master = marks(stack), supervisor(stack)
+    os.kill(master.pid, signal.SIGTERM)
+    assert processes.wait_gone(master, 30)
+    assert not any(processes.is_alive(mark) for mark in running_before)
+    numbers = stack.folder.read().ports
+    assert all(is_free(port) for port in numbers.values())
+    assert not down(stack)
+
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        stranger.bind(("127.0.0.1", numbers["zookeeper"]))
+        stranger.listen()
+        with pytest.raises(StackError, match=f"port {numbers['zookeeper']} of zookeeper is taken by another program"):
+            up(stack.folder.path)
+    up(stack.folder.path)
+    assert stack.folder.read().ports == numbers
+
+
+def test_a_stack_that_lives_with_its_caller_stops_when_the_caller_is_killed(folder):
+    program = (
+        "import sys, time; from pathlib import Path; from meantime.stack.session import running\n"
+        "with running(Path(sys.argv[1]), migrate=False): print(flush=True); time.sleep(60)"
+    )
+    data = folder / "data"
+    with subprocess.Popen([sys.executable, "-c", program, data], stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        caller.stdout.readline()
+        before = marks(RunningStack(None, Folder(data)))  # type: ignore[arg-type]
+        caller.kill()
+    assert len(before) == 3
+    until(lambda: not Folder(data).is_locked())
+    assert not any(processes.is_alive(mark) for mark in before)
+
+
+def test_a_service_that_does_not_come_up_is_named_with_the_end_of_its_log_and_nothing_is_left_running(folder):
+    broken = folder / "data" / "postgres" / "data"
+    broken.mkdir(parents=True)
+    with pytest.raises(StackError, match=r"(?s)postgres did not come up: ended with exit code.*postgres\.log:\n  .*"):
+        up(folder / "data")
+    until(lambda: not Folder(folder / "data").is_locked())
+    assert Folder(folder / "data").read().processes == ()
+
+
+def test_a_first_start_without_network_says_what_to_do(folder, monkeypatch):
+    monkeypatch.setenv("MEANTIME_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9")
+    with pytest.raises(StackError, match=r"could not fetch the jars for kafka.*The first start needs the network"):
+        up(folder / "data")

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+
+from meantime.errors import StackError
+from meantime.stack import plan, ports
+from meantime.stack.folder import Folder, Memory
+from meantime.stack.java import Java
+from meantime.stack.model import Options, Spec
+
+
+def spec(name: str, *depends: str) -> Spec:
+    return Spec(kind="test", name=name, command=(), log=Path(), depends=depends)
+
+
+def specs(tmp_path: Path, **asked) -> dict[str, Spec]:
+    folder, options = Folder(tmp_path), Options(data=str(tmp_path), **asked)
+    size = plan.size_of(options, Memory())
+    numbers = plan.ports_of(size, options, Memory())
+    places = plan.places_of(folder, size, numbers)
+    tools = plan.Tools(Java(Path("java"), 17, bundled=False), tmp_path)
+    return {made.name: made for made in plan.specs_of(folder, options, places, numbers, tools)}
+
+
+def test_a_stack_has_the_size_that_is_asked_for():
+    assert plan.size_of(Options(data="x", nodes=3, kafka=2), Memory(nodes=1, kafka=1)) == plan.Size(3, 2)
+
+
+def test_a_stack_has_the_size_of_the_last_time_when_nothing_is_asked():
+    assert plan.size_of(Options(data="x"), Memory(nodes=5, kafka=2)) == plan.Size(5, 2)
+
+
+def test_a_stack_without_kafka_is_refused():
+    with pytest.raises(StackError, match="at least one Kafka"):
+        plan.size_of(Options(data="x", kafka=0), Memory())
+
+
+def test_nodes_wait_for_every_service_and_for_the_schema(tmp_path):
+    made = specs(tmp_path, nodes=2, kafka=2)
+    assert list(made) == ["zookeeper", "kafka-1", "kafka-2", "postgres", "migrate", "node-1", "node-2"]
+    assert made["node-2"].depends == ("zookeeper", "kafka-1", "kafka-2", "postgres", "migrate")
+
+
+def test_nodes_are_told_where_everything_is(tmp_path):
+    environment = specs(tmp_path, nodes=1, kafka=2, node_env={"MEANTIME_AUTH": "true"})["node-1"].env
+    assert environment["MEANTIME_KAFKA"].count(";") == 1
+    assert environment["MEANTIME_POSTGRES"].startswith("postgresql://meantime:")
+    assert "/" not in environment["MEANTIME_ZOOKEEPER"]
+    assert environment["MEANTIME_AUTH"] == "true"
+
+
+def test_ports_of_what_does_not_run_this_time_stay_reserved():
+    first = ports.choose(set())
+    numbers = plan.ports_of(plan.Size(0, 1), Options(data="x"), Memory(ports={"kafka-2": first}))
+    assert numbers["kafka-2"] == first
+    assert len(set(numbers.values())) == len(numbers)
+
+
+def test_levels_count_the_steps_from_what_depends_on_nothing():
+    assert plan.levels((spec("a"), spec("b", "a"), spec("c", "a", "b"), spec("d"))) == {"a": 0, "b": 1, "c": 2, "d": 0}
