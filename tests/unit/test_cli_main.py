@@ -1,0 +1,121 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.main import get_command
+
+from meantime import errors
+from meantime.cli.exits import EXITS, exit_of
+from meantime.cli.load import fitting_step
+from meantime.cli.main import build, run
+
+NOWHERE = "http://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def _no_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("MEANTIME_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_error_has_an_exit_code_of_its_kind() -> None:
+    assert exit_of(errors.NotFound()).code == 5
+    assert exit_of(errors.Unreachable()).code == 8
+    assert exit_of(errors.StorageUnavailable()).code == 8
+    assert exit_of(errors.MeantimeError()).code == 1
+
+
+def test_an_unknown_code_ends_like_the_class_above_it() -> None:
+    error = errors.Conflict("leased by w1")
+    error.__dict__["code"] = "brand_new"
+    assert exit_of(error).code == 6
+
+
+def test_exit_codes_are_unique() -> None:
+    codes = [exit.code for exit in EXITS]
+    assert len(set(codes)) == len(codes)
+
+
+def test_an_error_is_said_without_a_traceback_and_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "list", "--url", "nonsense"]) == 4
+    assert capsys.readouterr().err == "error: 'nonsense' is not the address of a node; write it as http://host:port\n"
+
+
+def test_without_a_stack_it_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "list"]) == 3
+    assert "meantime up" in capsys.readouterr().err
+
+
+def test_with_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "list", "--json"]) == 3
+    assert msgspec.json.decode(capsys.readouterr().err)["error"]["code"] == "stack"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["schedule", "t", "1", "--url", NOWHERE],
+        ["schedule", "t", "1", "--after", "1s", "--at", "now", "--url", NOWHERE],
+        ["schedule", "t", "1", "--after", "soon", "--url", NOWHERE],
+        ["topics", "delete", "t", "--url", NOWHERE],
+        ["tail", "orders", "--cursor", "0", "--url", NOWHERE],
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
+    assert run(arguments) == 2
+
+
+def test_the_version_and_the_exit_codes_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert run(["help", "exit-codes", "--json"]) == 0
+    version, _, table = capsys.readouterr().out.partition("\n")
+    assert version.count(".") == 2
+    assert len(msgspec.json.decode(table)) == len(EXITS)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_MEANTIME_COMPLETE" in capsys.readouterr().out
+
+
+def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *names, name)
+        else:
+            yield " ".join((*names, name)), command
+
+
+def test_every_command_has_an_example_that_begins_with_itself() -> None:
+    for name, command in commands(get_command(build())):
+        assert "Example: " in command.help, name
+        assert f"meantime {name}" in command.help, name
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = "import sys; from meantime.cli.main import run; sys.exit(run(['help', 'exit-codes']))"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", script], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_the_command_line_does_not_load_drivers_or_http() -> None:
+    script = "import sys, meantime.cli.main as m; m.build(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"httpx", "psycopg", "confluent_kafka", "kazoo", "litestar"} & set(loaded)
+
+
+@pytest.mark.parametrize(("ahead", "step"), [(2, 0.1), (60, 5), (3600, 300), (86_400, 3600), (604_800, 43_200)])
+def test_the_chart_fits_on_a_screen(ahead: float, step: float) -> None:
+    assert fitting_step(ahead) == step
