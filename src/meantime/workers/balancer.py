@@ -41,6 +41,9 @@ class Work(Protocol):
     def wake(self) -> None:
         """The record may have changed."""
 
+    def abandon(self) -> None:
+        """The queue is lost: end at once, record nothing."""
+
 
 Begin = Callable[[Sequence[Claim], Callable[[], None]], Sequence[Work]]
 """Begin to work on these queues; call back whenever one of them has come to rest."""
@@ -49,6 +52,8 @@ Begin = Callable[[Sequence[Claim], Callable[[], None]], Sequence[Work]]
 class Balancer:
     def __init__(self, store: AppStore, worker: str, planner: Planner, tenure: Tenure, begin: Begin) -> None:
         self.changed = Pulse()
+        self.rounds = Pulse()
+        """Beats after each round."""
         self.claims: dict[str, Claim] = {}
         self._store = store
         self._session: Session = store.session
@@ -88,12 +93,20 @@ class Balancer:
                 log.info("balancing_interrupted", detail=error.detail)
                 await asyncio.sleep(0.1)
                 continue
+            self.rounds.beat()
             await self.changed.beyond(seen, self._next_try())
 
     async def round(self) -> None:
         targets = self._planner.targets
         await self._give_up(targets)
         await self._take(targets)
+
+    def abandon(self) -> list[Claim]:
+        """The session is lost, and everything with it; what there was."""
+        for work in self._works.values():
+            work.abandon()
+        claims, self.claims, self._works = list(self.claims.values()), {}, {}
+        return claims
 
     async def _give_up(self, targets: frozenset[str]) -> None:
         for queue, work in self._works.items():
