@@ -116,7 +116,18 @@ class Admin:
         return await self._offsets(topic, range(partitions), _EARLIEST)
 
     async def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> list[int]:
+        """A broker that leads a partition only since a moment may not know it yet, so it is asked again."""
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
+        for pause in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4):
+            try:
+                return await self._ask_offsets(wanted)
+            except StorageUnavailable as error:
+                if not _leader_is_moving(error.__cause__):
+                    raise
+            await asyncio.sleep(pause)
+        return await self._ask_offsets(wanted)
+
+    async def _ask_offsets(self, wanted: dict[TopicPartition, OffsetSpec]) -> list[int]:
         futures = self._client.list_offsets(wanted, request_timeout=self._timeout)
         found = {place.partition: await self._answer(future) for place, future in futures.items()}
         return [found[partition].offset for partition in sorted(found)]
@@ -142,6 +153,11 @@ class Admin:
                 return StorageUnavailable(
                     f"storage {self.storage.id!r} does not answer: {_said(error)}", storage_id=self.storage.id
                 )
+
+
+def _leader_is_moving(cause: BaseException | None) -> bool:
+    moving = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    return isinstance(cause, KafkaException) and cause.args[0].code() in moving
 
 
 def _said(error: Exception) -> str:
