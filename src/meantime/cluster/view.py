@@ -9,6 +9,7 @@ so that any node can tell how all are.
 """
 
 import time
+from contextlib import ExitStack
 
 import msgspec
 import structlog
@@ -59,17 +60,18 @@ class ClusterView:
         self._storage = storage
         self._acknowledgements = Directory(session, session.layout.acknowledgements)
         self._started = self._stopping = False
-        members.on_change(self._follow_members)
-        session.on_change(self._peers.answers.beat)
         self.health.on_change(self._announce)
 
     async def run(self) -> None:
-        self.members.join(self._me)
-        self._follow_members()
-        while True:
-            seen = self._peers.answers.count
-            self.judge()
-            await self._peers.answers.beyond(seen, self._options.judge_every)
+        with ExitStack() as listening:
+            listening.callback(self.members.on_change(self._follow_members))
+            listening.callback(self._session.on_change(self._peers.answers.beat))
+            self.members.join(self._me)
+            self._follow_members()
+            while True:
+                seen = self._peers.answers.count
+                self.judge()
+                await self._peers.answers.beyond(seen, self._options.judge_every)
 
     def stop(self) -> None:
         """This node is going away: say so before the work in flight is finished."""

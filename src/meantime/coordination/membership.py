@@ -63,7 +63,6 @@ class Members:
         """By id."""
         directory.on_change(self._decode_all)
         self._decode_all()
-        session.on_change(self._pulse.beat)
 
     def _decode_all(self) -> None:
         decoded = (_decode(name, data) for name, data in self._directory.current.items())
@@ -93,6 +92,13 @@ class Members:
             log.info("left without a ZooKeeper connection; the record goes with the session")
 
     async def run(self) -> None:
+        stop_listening = self._session.on_change(self._pulse.beat)
+        try:
+            await self._keep_writing()
+        finally:
+            stop_listening()
+
+    async def _keep_writing(self) -> None:
         while True:
             seen = self._pulse.count
             await self._session.wait_connected()

@@ -49,7 +49,6 @@ class Participant:
         self._joined: int | None = None
         self._caught_up = False
         self._acknowledged: int | None = None
-        session.on_change(self._session_changed)
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.LOST:
@@ -57,6 +56,13 @@ class Participant:
         self._pulse.beat()
 
     async def run(self) -> None:
+        stop_listening = self._session.on_change(self._session_changed)
+        try:
+            await self._keep_looking()
+        finally:
+            stop_listening()
+
+    async def _keep_looking(self) -> None:
         delay = RETRY_FIRST
         while True:
             seen = self._pulse.count

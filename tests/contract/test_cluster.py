@@ -1,0 +1,138 @@
+"""Nodes that watch each other's clocks over real HTTP and a real ZooKeeper, all in one process."""
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from zookeeper_tools import eventually, own_root
+
+from meantime.clock import SystemClock
+from meantime.cluster.joining import open_cluster
+from meantime.cluster.view import ClusterView
+from meantime.coordination.membership import Member
+from meantime.coordination.session import Session, open_session
+
+
+class SettableClock(SystemClock):
+    ahead_ms = 0
+
+    def now_us(self) -> int:
+        return super().now_us() + self.ahead_ms * 1000
+
+
+@dataclass
+class Node:
+    clock: SettableClock
+    session: Session
+    view: ClusterView
+    answers: bool = True
+    database_answers: bool = True
+
+    @property
+    def codes(self) -> set[str]:
+        return set(self.view.health.verdict.codes)
+
+    async def reports(self) -> dict[str, str]:
+        return {report.id: report.state for report in await self.view.nodes()}
+
+
+@asynccontextmanager
+async def node_of(options, node_id: str, ahead_ms: int = 0):
+    clock = SettableClock()
+    clock.ahead_ms = ahead_ms
+    node = Node(clock, None, None)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n") and node.answers:
+                body = msgspec.json.encode(node.view.clock_report())
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        writer.close()
+
+    async def database_ok() -> bool:
+        return node.database_answers
+
+    async with AsyncExitStack() as stack:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        stack.callback(server.close)
+        port = server.sockets[0].getsockname()[1]
+        node.session = await stack.enter_async_context(open_session(options))
+        me = Member(node_id, f"http://127.0.0.1:{port}", "1.0", started_at_ms=clock.now_ms())
+        node.view = await stack.enter_async_context(open_cluster(me, node.session, clock, database_ok))
+        yield node
+
+
+@pytest.fixture
+async def trio(services):
+    options = own_root(services.zookeeper)
+    async with AsyncExitStack() as stack:
+        nodes = [await stack.enter_async_context(node_of(options, f"node-{number}")) for number in (1, 2, 3)]
+        await eventually(lambda: all(node.view.health.healthy for node in nodes))
+        yield nodes
+
+
+async def test_a_clock_that_is_set_degrades_its_node_only_and_cluster_time_goes_on(trio) -> None:
+    wrong, *right = trio
+    before_ms, before = wrong.view.clock.now_ms(), right[0].view.clock.now_ms()
+    wrong.clock.ahead_ms = 5000
+    await eventually(lambda: wrong.codes == {"clock_drift"}, within=3)
+    assert all(node.view.health.healthy for node in right)
+    assert abs((wrong.view.clock.now_ms() - before_ms) - (right[0].view.clock.now_ms() - before)) < 100
+    assert 4900 < wrong.view.clock_report().offset_ms < 5100
+    assert all(-5100 < peer.offset_ms < -4900 for peer in wrong.view.clock_report().peers)
+    wrong.clock.ahead_ms = 0
+    await eventually(lambda: wrong.view.health.healthy, within=4)
+
+
+async def test_a_joining_node_with_a_wrong_clock_is_never_healthy(trio, services) -> None:
+    options = own_root(services.zookeeper)
+    hosts = f"{options.servers}{trio[0].session.root}"
+    async with node_of(type(options)(hosts), "node-4", ahead_ms=-5000) as fourth:
+        seen: list[str] = []
+        fourth.view.health.on_change(lambda verdict: seen.append(verdict.state.word))
+        await eventually(lambda: fourth.codes == {"clock_drift"}, within=3)
+        assert "healthy" not in seen
+        assert all(node.view.health.healthy for node in trio)
+
+
+async def test_every_node_tells_how_all_are(trio) -> None:
+    first, second, third = trio
+    second.clock.ahead_ms = 5000
+    await eventually(lambda: second.codes == {"clock_drift"})
+    await eventually(lambda: first.view.members.current["node-2"].state == "degraded")
+    assert await third.reports() == {"node-1": "healthy", "node-2": "degraded", "node-3": "healthy"}
+    report = {report.id: report for report in await third.view.nodes()}["node-2"]
+    assert report.reasons[0].code == "clock_drift"
+    assert 4900 < report.clock_offset_ms < 5100
+
+
+async def test_a_node_that_cannot_be_reached_is_inactive_and_two_make_no_majority(trio) -> None:
+    first, second, third = trio
+    second.answers = third.answers = False
+    await eventually(lambda: first.codes == {"no_majority"}, within=6)
+    assert (await first.reports())["node-2"] == "inactive"
+    second.answers = True
+    await eventually(lambda: first.view.health.healthy, within=6)
+
+
+async def test_a_missing_database_degrades_and_then_disables(trio) -> None:
+    first, *_ = trio
+    first.database_answers = False
+    await eventually(lambda: first.view.health.state == "degraded", within=3)
+    await eventually(lambda: first.view.health.state == "inactive", within=8)
+    assert first.codes == {"storage"}
+    first.database_answers = True
+    await eventually(lambda: first.view.health.healthy, within=4)
+
+
+async def test_a_stopping_node_says_so_and_leaves_at_once(services) -> None:
+    options = own_root(services.zookeeper)
+    async with node_of(options, "node-1") as stays:
+        async with node_of(options, "node-2") as goes:
+            await eventually(lambda: stays.view.health.healthy and goes.view.health.healthy)
+            goes.view.stop()
+            assert goes.codes == {"stopping"}
+            await eventually(lambda: stays.view.members.current["node-2"].state == "inactive", within=2)
+        await eventually(lambda: set(stays.view.members.current) == {"node-1"}, within=2)
