@@ -1,8 +1,8 @@
 """Deterministic accidents, for tests only: a process that dies or freezes at a named point of a switch.
 
-`MEANTIME_FAULT_POINT=<file>` names a file that a test writes for an accident to happen: `<point> <kill|stop>`. A process that
-passes the point removes the file, so that it happens once, and sends itself the signal. Without the variable nothing is
-ever looked at.
+`MEANTIME_FAULT_POINT=<file>` names a file that a test writes for an accident to happen: `<point> <kill|stop>`. A process
+that passes the point removes the file, so that it happens once, and sends itself the signal. Without the variable nothing
+is ever looked at.
 """
 
 import os

@@ -84,6 +84,13 @@ class Batch:
         if not self.done.done():
             self.done.set_result(None)
 
+    def disown(self) -> None:
+        """What was written lies beyond the end of its timeline: nobody will ever read it."""
+        for index, outcome in enumerate(self.outcomes):
+            if outcome is Outcome.WRITTEN:
+                self.outcomes[index] = Outcome.FAILED
+                self.details[index] = "the storage was left by a forced switch; the event will not be read"
+
     def _failed(self, index: int, error: KafkaError) -> None:
         code = error.code()
         self.details[index] = error.str()

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from meantime.database.pool import Connection, Database
 from meantime.database.queries import load
-from meantime.errors import StorageUnavailable
+from meantime.errors import Conflict, NotFound, StorageUnavailable
 from meantime.streams.model import EventType, Storage, Timeline
 
 EVENT_TYPES_CHANNEL = "meantime_event_types"
@@ -73,6 +73,37 @@ class Store:
             await self.notify(connection, event_type.name)
         return True
 
+    async def delete_event_type(self, name: str, now_ms: int) -> list[tuple[str, str]]:
+        """Forget it and doom its topics, which are returned; `Conflict` while somebody needs it."""
+        async with self.database.transaction() as connection:
+            locked = await connection.execute(self.queries["lock_event_type"], {"name": name})
+            if await locked.fetchone() is None:
+                raise NotFound(f"event type {name!r} does not exist")
+            await self._refuse_while_needed(connection, name)
+            rows = await (await connection.execute(self.queries["topics_of"], {"name": name})).fetchall()
+            for row in rows:
+                await connection.execute(self.queries["doom_topic"], {**row, "not_before_ms": now_ms})
+            await connection.execute(self.queries["delete_event_type"], {"name": name})
+            await self.notify(connection, name)
+        return [(row["storage_id"], row["topic"]) for row in rows]
+
+    async def _refuse_while_needed(self, connection: Connection, name: str) -> None:
+        row = await (await connection.execute(self.queries["needs"], {"name": name})).fetchone()
+        assert row is not None
+        if row["subscriptions"]:
+            raise Conflict(f"event type {name!r} has subscriptions; delete them first")
+        if row["switches"]:
+            raise Conflict(f"a switch of event type {name!r} is running")
+
+    async def note_ends(self, storage_id: str, topic: str, offsets: list[int]) -> None:
+        params = {
+            "storage_ids": [storage_id] * len(offsets),
+            "topics": [topic] * len(offsets),
+            "partitions": list(range(len(offsets))),
+            "offsets": offsets,
+        }
+        await self.database.execute(self.queries["raise_acknowledged"], params)
+
     async def notify(self, connection: Connection, name: str) -> None:
         await connection.execute(self.queries["notify_event_type"], {"name": name})
 
@@ -85,6 +116,23 @@ class Store:
     async def doomed(self, now_ms: int) -> list[tuple[str, str]]:
         rows = await self.database.fetch_all(self.queries["doomed_topics"], {"now_ms": now_ms})
         return [(row["storage_id"], row["topic"]) for row in rows]
+
+    async def expire_timelines(self, now_ms: int) -> list[tuple[str, str, str]]:
+        """Mark closed timelines whose time is over as deleted and doom their topics, which are returned."""
+        async with self.database.transaction() as connection:
+            rows = await (await connection.execute(self.queries["expired_timelines"], {"now_ms": now_ms})).fetchall()
+            for row in rows:
+                place = {"storage_id": row["storage_id"], "topic": row["topic"]}
+                await connection.execute(self.queries["doom_topic"], {**place, "not_before_ms": now_ms})
+                await self.notify(connection, row["event_type"])
+        return [(row["event_type"], row["storage_id"], row["topic"]) for row in rows]
+
+    async def unsealed(self) -> list[tuple[str, str]]:
+        rows = await self.database.fetch_all(self.queries["unsealed_timelines"])
+        return [(row["storage_id"], row["topic"]) for row in rows]
+
+    async def mark_sealed(self, storage_id: str, topic: str) -> None:
+        await self.database.execute(self.queries["mark_sealed"], {"storage_id": storage_id, "topic": topic})
 
     async def forget_topic(self, storage_id: str, topic: str) -> None:
         """The topic is gone, and with it all that was known of it."""

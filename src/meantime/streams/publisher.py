@@ -21,8 +21,10 @@ from meantime.streams.catalog import Catalog
 from meantime.streams.gate import Gate
 from meantime.streams.kafka_producer import Batch, Outcome, Producers
 from meantime.streams.model import EventType, Timeline
+from meantime.streams.postgres_switches import SwitchStore
 from meantime.streams.records import Item, Recipe, Records, eid_of
 from meantime.streams.refusals import Refusals, resendable
+from meantime.streams.standing import Standing
 
 PUBLISHED = Counter("meantime_events_published_total", "Events written.", ["event_type"], registry=REGISTRY)
 RESENT = Counter("meantime_events_resent_total", "Events that a sealed topic sent on to the next.", registry=REGISTRY)
@@ -33,9 +35,17 @@ OVERTAKEN = "refused, while a later event of the same partition was taken; it wa
 
 
 @dataclass(frozen=True, slots=True)
-class PublisherOptions:
-    """`wait_for`: seconds that a publisher waits for a switch."""
+class PublisherParts:
+    """What publishing works with. `wait_for`: seconds that a publisher waits for a switch."""
 
+    catalog: Catalog
+    gate: Gate
+    producers: Producers
+    acknowledged: Acknowledged
+    refusals: Refusals
+    switches: SwitchStore
+    standing: Standing
+    clock: Clock
     wait_for: float = 30.0
 
 
@@ -78,30 +88,17 @@ class Fate:
 
 
 class Publisher:
-    def __init__(
-        self,
-        catalog: Catalog,
-        gate: Gate,
-        producers: Producers,
-        acknowledged: Acknowledged,
-        refusals: Refusals,
-        clock: Clock,
-        options: PublisherOptions,
-    ) -> None:
-        self._catalog = catalog
-        self._gate = gate
-        self._producers = producers
-        self._acknowledged = acknowledged
-        self._refusals = refusals
-        self._clock = clock
-        self._options = options
+    def __init__(self, parts: PublisherParts) -> None:
+        self._parts = parts
+        self._catalog = parts.catalog
+        self._gate = parts.gate
         self._recipes: dict[str, Recipe] = {}
 
     async def publish(self, name: str, body: bytes, flow_id: str) -> list[Item] | None:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
-        deadline = time.monotonic() + self._options.wait_for
+        deadline = time.monotonic() + self._parts.wait_for
         entry = await self._catalog.entry(name)
-        records = self._recipe(entry.event_type).records(body, flow_id, self._clock.now_ms())
+        records = self._recipe(entry.event_type).records(body, flow_id, self._parts.clock.now_ms())
         if not records.values:
             return None
         timeline, batch = await self._send(name, records, deadline)
@@ -121,7 +118,7 @@ class Publisher:
         while True:
             await self._gate.wait_open(name, deadline)
             timeline = (await self._catalog.entry(name)).active
-            producer = self._producers.of(self._catalog.storage(timeline.storage_id))
+            producer = self._parts.producers.of(self._catalog.storage(timeline.storage_id))
             await producer.room(size, deadline)
             # From this look at the gate until the events are handed over nothing is awaited.
             if not self._gate.is_closed(name):
@@ -130,10 +127,17 @@ class Publisher:
         try:
             batch = flight.batch = producer.send(timeline.topic, records.values, records.partitions, records.keys)
             await batch.done
-            self._acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
+            self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:
             self._gate.leave(flight)
+        if not self._parts.standing.counted:
+            await self._answer_for(timeline, batch)
         return timeline, batch
+
+    async def _answer_for(self, timeline: Timeline, batch: Batch) -> None:
+        """A forced switch would not ask this node what it has written, so it says so before it acknowledges anything."""
+        if batch.offsets and not await self._parts.switches.acknowledge(timeline, batch.offsets):
+            batch.disown()
 
     async def _send_on(self, timeline: Timeline, records: Records, batch: Batch, deadline: float) -> list[Item] | None:
         """Not everything was written at the first attempt: send on what may be, as often as timelines change."""
@@ -143,7 +147,7 @@ class Publisher:
             if not fate.left:
                 break
             try:
-                if not await self._refusals.explained(timeline, fate.largest, deadline):
+                if not await self._parts.refusals.explained(timeline, fate.largest, deadline):
                     break
                 RESENT.inc(len(fate.left))
                 timeline, batch = await self._send(timeline.event_type, records.select(fate.left), deadline)

@@ -39,8 +39,11 @@ SELECT name FROM event_types WHERE name = %(name)s FOR SHARE;
 -- name: delete_event_type
 DELETE FROM event_types WHERE name = %(name)s;
 
--- name: subscribed
-SELECT count(*) AS subscriptions FROM subscriptions WHERE %(name)s = ANY (event_types);
+-- name: needs
+-- What keeps an event type from being deleted.
+SELECT (SELECT count(*) FROM subscriptions WHERE %(name)s = ANY (event_types)) AS subscriptions,
+       (SELECT count(*) FROM switches WHERE event_type = %(name)s
+        AND state IN ('preparing', 'locked', 'sealed', 'committed')) AS switches;
 
 -- name: insert_timeline
 INSERT INTO timelines (id, event_type, ord, storage_id, topic, partitions, created_at_ms, switched_at_ms)

@@ -38,7 +38,8 @@ class SwitchRequest:
 class Switches:
     def __init__(self, tools: SwitchTools) -> None:
         self._tools = tools
-        self._tasks: dict[UUID, asyncio.Task[Switch]] = {}
+        self._mine: set[UUID] = set()
+        self._tasks: set[asyncio.Task[Switch]] = set()
         self._look = asyncio.Event()
 
     async def start(self, request: SwitchRequest) -> tuple[Timeline, bool]:
@@ -50,10 +51,9 @@ class Switches:
                 return await self._outcome(earlier), False
         await self._check(request, entry)
         switch = self._new(request, entry)
-        await self._tools.store.begin(switch)
-        task = asyncio.create_task(self._run(switch, entry), name=f"switch {request.event_type}")
-        self._tasks[switch.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(switch.id, None))
+        task = asyncio.create_task(self._claimed_run(switch, entry), name=f"switch {request.event_type}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return await self._timeline(await asyncio.shield(task)), True
 
     async def of(self, event_type: str) -> list[Switch]:
@@ -104,6 +104,15 @@ class Switches:
         )
 
     # Running
+
+    async def _claimed_run(self, switch: Switch, entry: Entry) -> Switch:
+        """It is known as this node's own before anybody can see its row."""
+        self._mine.add(switch.id)
+        try:
+            await self._tools.store.begin(switch)
+            return await self._run(switch, entry)
+        finally:
+            self._mine.discard(switch.id)
 
     async def _run(self, switch: Switch, entry: Entry) -> Switch:
         run = SwitchRun(self._tools, switch, entry.event_type, entry.active)
@@ -186,7 +195,7 @@ class Switches:
             mine = self._tools.me() == switch.owner
         except CoordinationLost:
             return False
-        return switch.id not in self._tasks if mine else not await self._tools.alive(switch.owner)
+        return switch.id not in self._mine if mine else not await self._tools.alive(switch.owner)
 
     async def _conclude_orphan(self, switch: Switch) -> None:
         log.info("switch_orphaned", event_type=switch.event_type, switch=str(switch.id), owner=switch.owner.node_id)
@@ -198,4 +207,4 @@ class Switches:
     async def close(self) -> None:
         """Let what is running come to its end."""
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=self._tools.options.barrier_for)
+            await asyncio.wait(self._tasks, timeout=self._tools.options.barrier_for)

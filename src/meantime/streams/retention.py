@@ -1,0 +1,64 @@
+"""The duty that cleans up: closed timelines whose time is over, topics that nobody needs, topics that were left unsealed.
+
+Any node may do it at any time: what one has claimed in the database another does not find. Rows of timelines stay, so that
+old cursors can be answered. A node that does not trust its clock cleans nothing up.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from meantime.clock import Clock
+from meantime.errors import MeantimeError, NotFound
+from meantime.streams.postgres import Store
+from meantime.streams.switch_tools import SwitchTools
+from meantime.streams.timeline_topics import TimelineTopics
+
+log = structlog.get_logger(__name__)
+
+CLEAN_EVERY = 2.0
+
+
+class Retention:
+    def __init__(
+        self, store: Store, topics: TimelineTopics, tools: SwitchTools, clock: Clock, trusted: Callable[[], bool]
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._tools = tools
+        self._clock = clock
+        self._trusted = trusted
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(CLEAN_EVERY)
+            try:
+                await self.run_once()
+            except MeantimeError as error:
+                log.warning("retention_put_off", error=error.detail)
+
+    async def run_once(self) -> None:
+        if not self._trusted():
+            return
+        for event_type, storage_id, topic in await self._store.expire_timelines(self._clock.now_ms()):
+            log.info("timeline_cleaned_up", event_type=event_type, storage_id=storage_id, topic=topic)
+        doomed, unsealed = await self._store.doomed(self._clock.now_ms()), await self._store.unsealed()
+        if doomed or unsealed:
+            await self._tools.catalog.reload_storages()
+        for storage_id, topic in doomed:
+            await self._topics.drop_doomed(storage_id, topic)
+        for storage_id, topic in unsealed:
+            await self._seal(storage_id, topic)
+
+    async def _seal(self, storage_id: str, topic: str) -> None:
+        """A forced switch left this topic in a dead storage; seal it as soon as the storage is back."""
+        try:
+            await self._tools.sealer(self._tools.catalog.storage(storage_id)).seal(topic)
+        except NotFound:
+            log.info("unsealed_topic_is_gone", storage_id=storage_id, topic=topic)
+        except MeantimeError as error:
+            log.debug("storage_still_dead", storage_id=storage_id, error=error.detail)
+            return
+        await self._store.mark_sealed(storage_id, topic)
+        log.info("topic_sealed_late", storage_id=storage_id, topic=topic)

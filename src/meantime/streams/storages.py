@@ -1,0 +1,145 @@
+"""Storages: Kafka clusters that timelines may live in, registered at run time and probed when added.
+
+Settings are those of librdkafka, but only the ones that say how to reach a cluster: nothing that would weaken what the
+broker promises, run a program or load a library. Secrets go in and never come out.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from meantime.clock import Clock
+from meantime.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable
+from meantime.names import is_identifier
+from meantime.streams.catalog import Catalog
+from meantime.streams.kafka_admin import Admin
+from meantime.streams.model import Storage
+from meantime.streams.postgres_storages import StorageStore
+
+log = structlog.get_logger(__name__)
+
+ALLOWED = re.compile(
+    r"security\.protocol|client\.(id|rack|dns\.lookup)|broker\.address\.(family|ttl)|enable\.ssl\.certificate\.verification"
+    r"|socket\.[a-z.]+|connections\.max\.idle\.ms|metadata\.max\.age\.ms|api\.version\.[a-z.]+|broker\.version\.fallback"
+    r"|sasl\.[a-z.]+|https\.[a-z.]+|ssl\.[a-z.0-9]+|compression\.(type|codec|level)|statistics\.interval\.ms"
+)
+DANGEROUS = re.compile(r"sasl\.kerberos\.kinit\.cmd|ssl\.engine\.[a-z.]+|ssl_engine[a-z_]*")
+SHOWN_OF_SASL = frozenset({"sasl.mechanism", "sasl.mechanisms", "sasl.oauthbearer.method", "sasl.kerberos.service.name"})
+SECRET = re.compile(r"password|secret|token|\.pem$|ssl\.key|keystore|assertion|config$")
+SERVERS = re.compile(r"[^\s,:]+(:\d{1,5})?(,[^\s,:]+(:\d{1,5})?)*|(\[[0-9a-fA-F:]+\]:\d{1,5},?)+")
+
+PROBE_FOR = 5.0
+
+
+class KafkaConfiguration(msgspec.Struct, kw_only=True):
+    bootstrap_servers: str
+    settings: dict[str, str | int | float | bool] = {}
+
+
+class StorageDocument(msgspec.Struct, kw_only=True):
+    id: str
+    storage_type: str = "kafka"
+    kafka_configuration: KafkaConfiguration
+
+
+def read_storage(given: Mapping[str, Any]) -> Storage:
+    """A storage as a client describes it; `Invalid` says what to change."""
+    if given.get("storage_type", "kafka") != "kafka":
+        raise Invalid(f"storage_type {given['storage_type']!r} is unknown; use 'kafka'")
+    try:
+        document = msgspec.convert(_without_nulls(given), StorageDocument)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"the storage makes no sense: {error}") from error
+    if not is_identifier(document.id):
+        raise Invalid(f"{document.id!r} cannot name a storage: use 1 to 128 characters of 0-9 A-Z a-z . _ : @ -")
+    configuration = document.kafka_configuration
+    servers = configuration.bootstrap_servers.replace(" ", "")
+    if not SERVERS.fullmatch(servers):
+        raise Invalid("kafka_configuration.bootstrap_servers must be host:port,host:port")
+    return Storage(document.id, servers, _settings(configuration.settings))
+
+
+def show_storage(storage: Storage) -> dict[str, Any]:
+    """A storage as clients see it."""
+    shown = {name: value for name, value in storage.settings.items() if not is_secret(name)}
+    return {
+        "id": storage.id,
+        "storage_type": storage.storage_type,
+        "kafka_configuration": {"bootstrap_servers": storage.bootstrap_servers, "settings": shown},
+        "default": storage.default,
+    }
+
+
+def is_secret(name: str) -> bool:
+    return (name.startswith("sasl.") and name not in SHOWN_OF_SASL) or SECRET.search(name) is not None
+
+
+def _settings(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
+    for name in given:
+        if not ALLOWED.fullmatch(name) or DANGEROUS.fullmatch(name):
+            raise Invalid(f"kafka_configuration.settings: {name!r} cannot be set for a storage")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
+
+
+def _without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_nulls(value) if isinstance(value, dict) else value for key, value in given.items() if value is not None
+    }
+
+
+class Storages:
+    def __init__(self, store: StorageStore, catalog: Catalog, clock: Clock) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+
+    async def all(self) -> list[Storage]:
+        return list(await self._catalog.reload_storages())
+
+    async def get(self, id: str) -> Storage:
+        await self._catalog.reload_storages()
+        return self._catalog.storage(id)
+
+    async def register(self, given: Mapping[str, Any]) -> Storage:
+        storage = read_storage(given)
+        if storage.id in {known.id for known in await self.all()}:
+            raise _duplicate(storage.id)
+        await self._probe(storage)
+        if not await self._store.insert(storage, self._clock.now_ms()):
+            raise _duplicate(storage.id)
+        log.info("storage_registered", storage_id=storage.id, bootstrap_servers=storage.bootstrap_servers)
+        return storage
+
+    async def _probe(self, storage: Storage) -> None:
+        try:
+            await Admin(storage).reach(PROBE_FOR)
+        except StorageUnavailable as error:
+            raise Invalid(f"the storage cannot be reached: {error.detail}") from error
+
+    async def delete(self, id: str) -> None:
+        outcome = await self._store.delete(id)
+        if outcome is None:
+            raise NotFound(f"storage {id!r} does not exist")
+        if outcome:
+            raise Forbidden(f"storage {id!r} cannot be deleted: it is {outcome}")
+        log.info("storage_deleted", storage_id=id)
+
+    async def make_default(self, id: str) -> Storage:
+        if not await self._store.make_default(id):
+            raise NotFound(f"storage {id!r} does not exist")
+        log.info("default_storage_changed", storage_id=id)
+        return await self.get(id)
+
+    async def register_configured(self, clusters: list[str]) -> None:
+        """The clusters that the node was started with: the first as `default`, the others as `kafka-2` and so on."""
+        for number, servers in enumerate(clusters, start=1):
+            id = "default" if number == 1 else f"kafka-{number}"
+            await self._store.keep(Storage(id, servers, default=number == 1), self._clock.now_ms())
+        await self._catalog.reload_storages()
+
+
+def _duplicate(id: str) -> Conflict:
+    return Conflict(f"storage {id!r} exists already")
