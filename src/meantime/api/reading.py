@@ -21,7 +21,8 @@ OptionalInt = FromQuery[int | None]
     "/event-types/{name:str}/events",
     tags=["streams"],
     summary="Read events as they come",
-    description="One line per batch, `{cursor, events}`; lines without `events` keep the connection alive.",
+    description="One line per batch, `{cursor, events}`; lines without `events` keep the connection alive. "
+    "With `written_at=true` a line also has `written_at_ms`, an instant for each event.",
 )
 async def events(
     request: Request[Any, Any, Any],
@@ -33,9 +34,10 @@ async def events(
     batch_flush_timeout: OptionalInt = None,
     stream_timeout: OptionalInt = None,
     stream_keep_alive_limit: OptionalInt = None,
+    written_at: FromQuery[bool] = False,
 ) -> LineStream:
     allow(request, "read", name)
-    given = GivenLimits(batch_limit, stream_limit, batch_flush_timeout, stream_timeout, stream_keep_alive_limit)
+    given = GivenLimits(batch_limit, stream_limit, batch_flush_timeout, stream_timeout, stream_keep_alive_limit, written_at)
     await reading.catalog.entry(name)
     limits = stream_limits(given, spread=random.uniform(-1, 1))
     return LineStream(await reading.open_stream(name, in_header(cursors), limits))

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
 from meantime.streams.kafka_admin import client_config
-from meantime.streams.model import Storage
+from meantime.streams.model import Stamped, Storage, stamped
 
 log = structlog.get_logger(__name__)
 
@@ -59,9 +59,10 @@ class Run:
 class RunReader:
     """A consumer of one storage. Its calls may block and belong into threads; one `take` at a time."""
 
-    def __init__(self, storage: Storage, foreign: Iterable[str] = ()) -> None:
+    def __init__(self, storage: Storage, foreign: Iterable[str] = (), *, timed: bool = False) -> None:
         self._storage_id = storage.id
         self._foreign = frozenset(foreign)
+        self._timed = timed
         try:
             self._consumer = Consumer(client_config(storage) | SETTINGS | {"group.id": "meantime"})
         except KafkaException as error:
@@ -105,7 +106,7 @@ class RunReader:
                 runs.append(Run(topic, partition, following, []))
                 following = -1
             else:
-                values.append(value)
+                values.append(stamped(value, message.timestamp()[1]) if self._timed else value)
         return [self._readable(run) for run in runs] if self._foreign else runs
 
     def _mark(self, message: Any, error: KafkaError) -> list[Run]:
@@ -120,7 +121,12 @@ class RunReader:
     def _readable(self, run: Run) -> Run:
         if run.topic not in self._foreign or not run.values:
             return run
-        return Run(run.topic, run.partition, run.first, [as_json(value) for value in run.values])
+        return Run(run.topic, run.partition, run.first, [_readable(value) for value in run.values])
+
+
+def _readable(value: bytes) -> bytes:
+    text = as_json(value)
+    return stamped(text, value.written_at_ms) if isinstance(value, Stamped) else text
 
 
 def as_json(value: bytes) -> bytes:

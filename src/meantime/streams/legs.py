@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from meantime.errors import StorageUnavailable
@@ -52,8 +53,8 @@ class Leg:
         self.places: dict[tuple[str, int], tuple[Feed, int]] = {}
         self.held_bytes = 0
 
-    async def open(self, storage: Storage, foreign: list[str]) -> None:
-        self._reader = await self._in_thread(RunReader, storage, foreign)
+    async def open(self, storage: Storage, foreign: list[str], *, timed: bool = False) -> None:
+        self._reader = await self._in_thread(partial(RunReader, storage, foreign, timed=timed))
 
     async def add(self, additions: list[tuple[Feed, int, TopicPlace]]) -> None:
         for feed, order, (topic, partition, _) in additions:

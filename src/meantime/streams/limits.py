@@ -21,6 +21,8 @@ class StreamLimits:
     flush_for: float = float(FLUSH_FOR)
     timeout_for: float = LIFE_FOR
     keep_alive_limit: int = 0
+    written_at: bool = False
+    """Whether lines say when their events were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class GivenLimits:
     batch_flush_timeout: int | None = None
     stream_timeout: int | None = None
     stream_keep_alive_limit: int | None = None
+    written_at: bool = False
 
 
 def stream_limits(given: GivenLimits, spread: float) -> StreamLimits:
@@ -53,6 +56,7 @@ def stream_limits(given: GivenLimits, spread: float) -> StreamLimits:
         flush_for=float(min(given.batch_flush_timeout or FLUSH_FOR, timeout_for)),
         timeout_for=float(timeout_for),
         keep_alive_limit=given.stream_keep_alive_limit or 0,
+        written_at=given.written_at,
     )
 
 

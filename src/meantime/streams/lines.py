@@ -14,6 +14,7 @@ import msgspec
 
 from meantime.streams.cursors import Cursor
 from meantime.streams.limits import StreamLimits
+from meantime.streams.model import Stamped
 
 MOST_BYTES: Final = 8 << 20
 
@@ -148,7 +149,13 @@ class Batcher:
     def _batch(self, lane: _Lane, now: float) -> bytes:
         batch = lane.buffer.take(self._limits.batch_limit)
         lane.place, lane.sent_at, lane.keep_alives = batch.cursor, now, 0
-        return line(lane.head, batch.cursor, b'"}', batch.values)
+        return line(lane.head, batch.cursor, self._tail(batch.values), batch.values)
+
+    def _tail(self, values: list[bytes]) -> bytes:
+        if not self._limits.written_at:
+            return b'"}'
+        times = b",".join(b"%d" % value.written_at_ms for value in values if isinstance(value, Stamped))
+        return b'"},"written_at_ms":[%b]' % times
 
     def _keep_alive(self, lane: _Lane, now: float) -> bytes:
         lane.sent_at = now

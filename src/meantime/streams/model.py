@@ -63,3 +63,15 @@ class Timeline:
     @property
     def closed(self) -> bool:
         return self.latest_offsets is not None
+
+
+class Stamped(bytes):
+    """A value that knows when it was written, in Unix milliseconds; made only for readers who ask for it."""
+
+    written_at_ms: int
+
+
+def stamped(value: bytes, written_at_ms: int) -> Stamped:
+    value = Stamped(value)
+    value.written_at_ms = written_at_ms
+    return value

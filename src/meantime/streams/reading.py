@@ -58,7 +58,7 @@ class Reading:
         starts = await self._starts(await self.catalog.entry(name), cursors)
         self.enter()
         try:
-            source = self.source()
+            source = self.source(timed=limits.written_at)
             await source.add({(name, partition): cursor for partition, cursor in starts.items()})
         except BaseException:
             self.leave()
@@ -68,8 +68,9 @@ class Reading:
     def offsets(self, entry: Entry) -> Offsets:
         return Offsets(entry, self.catalog, self._admins)
 
-    def source(self) -> Source:
-        return Source(self.catalog, self._threads, self._tasks)
+    def source(self, *, timed: bool = False) -> Source:
+        """With `timed`, every value knows when it was written."""
+        return Source(self.catalog, self._threads, self._tasks, timed=timed)
 
     def enter(self) -> None:
         """Count one more stream, if there is room for it."""

@@ -83,10 +83,13 @@ class Course:
 
 
 class Source:
-    def __init__(self, catalog: Catalog, threads: Executor, tasks: "set[asyncio.Task[None]]") -> None:
+    def __init__(
+        self, catalog: Catalog, threads: Executor, tasks: "set[asyncio.Task[None]]", *, timed: bool = False
+    ) -> None:
         self._catalog = catalog
         self._threads = threads
         self._tasks = tasks
+        self._timed = timed
         self._courses: dict[str, Course] = {}
         self._legs: dict[tuple[str, int], Leg] = {}
         self._chunks: deque[tuple[Leg, list[Run]]] = deque()
@@ -237,7 +240,7 @@ class Source:
             leg = Leg(self._threads, self._receive)
             adopted = course.entry.event_type.adopt_topic
             foreign = [timeline.topic] if timeline.topic == adopted else []
-            await leg.open(self._catalog.storage(timeline.storage_id), foreign)
+            await leg.open(self._catalog.storage(timeline.storage_id), foreign, timed=self._timed)
             self._legs[key] = leg
             task = asyncio.create_task(leg.run(), name=f"leg {key[0]} {key[1]}")
             self._tasks.add(task)
