@@ -1,5 +1,6 @@
 """The embedded stack under faults: real services, real kills."""
 
+import json
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -19,10 +21,11 @@ from conftest import RunningStack, short_lived_folder
 from meantime.errors import StackError
 from meantime.stack import control, processes
 from meantime.stack.background import launch
+from meantime.stack.control import status
 from meantime.stack.folder import Folder
 from meantime.stack.model import Mark, Options, Places
-from meantime.stack.ports import is_free
-from meantime.stack.session import running
+from meantime.stack.nodes import answers
+from meantime.stack.ports import choose, is_free
 
 
 def up(folder: Path, **asked) -> RunningStack:
@@ -44,6 +47,37 @@ def stack() -> Iterator[RunningStack]:
         stack = up(folder / "data")
         yield stack
         down(stack)
+
+
+@dataclass(frozen=True, slots=True)
+class LentStack(RunningStack):
+    caller: int
+
+
+LENDER = """
+import sys, time
+from dataclasses import dataclass
+from pathlib import Path
+from meantime.stack.session import running
+with running(Path(sys.argv[1]), migrate=False):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[LentStack]:
+    """A stack on the Java that a package carries, which lives with another process."""
+    with short_lived_folder() as folder:
+        environment = {**os.environ, "PATH": str(folder), "JAVA_HOME": ""}
+        command = [sys.executable, "-c", LENDER, folder / "data"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as caller:
+            assert caller.stdout is not None
+            assert caller.stdout.readline() == b"ready\n"
+            places = Folder(folder / "data").read().places
+            assert places is not None
+            yield LentStack(places, Folder(folder / "data"), caller.pid)
+            caller.kill()
 
 
 def until(holds: Callable[[], bool], within: float = 30.0) -> None:
@@ -116,14 +150,18 @@ def test_a_second_stack_on_the_same_directory_is_refused(stack):
     assert stack.status().ready
 
 
-def test_two_stacks_run_side_by_side_the_second_on_the_bundled_java(stack, folder, monkeypatch):
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(folder))
-    with running(folder / "other", migrate=False) as other:
-        write_everywhere(other, "twin")
-        write_everywhere(stack.places, "twin")
-        assert {*other.kafka, other.zookeeper}.isdisjoint({*stack.places.kafka, stack.places.zookeeper})
-        assert read_everywhere(stack.places, "twin") == WRITTEN
+def test_two_stacks_run_side_by_side_the_second_on_the_bundled_java(stack, other):
+    write_everywhere(other.places, "twin")
+    write_everywhere(stack.places, "twin")
+    assert read_everywhere(other.places, "twin") == WRITTEN
+    assert read_everywhere(stack.places, "twin") == WRITTEN
+
+
+def test_a_stack_that_lives_with_its_caller_stops_when_the_caller_is_killed(stack, other):
+    before = marks(other)
+    os.kill(other.caller, signal.SIGKILL)
+    until(lambda: not other.folder.is_locked())
+    assert not any(processes.is_alive(mark) for mark in before)
     assert stack.status().ready
 
 
@@ -176,22 +214,6 @@ def test_sigterm_leaves_nothing_running_and_a_taken_port_is_named(stack):
     assert stack.folder.read().ports == numbers
 
 
-def test_a_stack_that_lives_with_its_caller_stops_when_the_caller_is_killed(folder):
-    program = (
-        "import sys, time; from pathlib import Path; from meantime.stack.session import running\n"
-        "with running(Path(sys.argv[1]), migrate=False): print(flush=True); time.sleep(60)"
-    )
-    data = folder / "data"
-    with subprocess.Popen([sys.executable, "-c", program, data], stdout=subprocess.PIPE) as caller:
-        assert caller.stdout is not None
-        caller.stdout.readline()
-        before = marks(RunningStack(None, Folder(data)))  # type: ignore[arg-type]
-        caller.kill()
-    assert len(before) == 3
-    until(lambda: not Folder(data).is_locked())
-    assert not any(processes.is_alive(mark) for mark in before)
-
-
 def test_a_service_that_does_not_come_up_is_named_with_the_end_of_its_log_and_nothing_is_left_running(folder):
     broken = folder / "data" / "postgres" / "data"
     broken.mkdir(parents=True)
@@ -206,3 +228,39 @@ def test_a_first_start_without_network_says_what_to_do(folder, monkeypatch):
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9")
     with pytest.raises(StackError, match=r"could not fetch the jars for kafka.*The first start needs the network"):
         up(folder / "data")
+
+
+def meantime(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "meantime", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_cleanly_on_ctrl_c(folder):
+    first = choose(set())
+    command = [sys.executable, "-m", "meantime", "up", "--nodes", "2", "--data", folder, "--port", str(first), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as foreground:
+        assert foreground.stdout is not None
+        assert foreground.stdout.readline() == "{\n", "ready is told by the status document"
+        shown = json.loads(meantime("status", "--data", folder, "--json").stdout)
+        assert [(node["id"], node["url"]) for node in shown["nodes"]] == [
+            ("node-1", f"http://127.0.0.1:{first}"),
+            ("node-2", f"http://127.0.0.1:{first + 1}"),
+        ]
+        assert {process["name"] for process in shown["processes"]} == {
+            *("zookeeper", "kafka-1", "postgres", "node-1", "node-2"),
+        }
+
+        os.kill(shown["nodes"][0]["pid"], signal.SIGKILL)
+        until(lambda: status(Folder(folder)).nodes[0].pid not in (None, shown["nodes"][0]["pid"]))
+        until(lambda: answers(shown["nodes"][0]["url"]) is None)
+        before = [row.mark for row in Folder(folder).read().processes]
+
+        foreground.send_signal(signal.SIGINT)
+        _, told = foreground.communicate(timeout=60)
+    assert foreground.returncode == 0
+    assert "node-1: killed by SIGKILL; starting it again" in told
+    assert told.index("node-2: stopped") < told.index("zookeeper: stopping")
+    assert not any(processes.is_alive(mark) for mark in before)
+    stopped = meantime("status", "--data", folder)
+    assert stopped.returncode == 3
+    assert "no stack is running in" in stopped.stderr

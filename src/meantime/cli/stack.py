@@ -7,16 +7,11 @@ import msgspec
 import typer
 
 from meantime.cli.output import print_json, print_table
-from meantime.errors import StackError
+from meantime.config import without_password
 from meantime.stack import control
-from meantime.stack.background import launch
 from meantime.stack.discovery import data_path
 from meantime.stack.folder import Folder
 from meantime.stack.model import Event, Options, Tell
-from meantime.stack.reports import reporter
-from meantime.stack.supervisor import serve
-
-NOT_RUNNING = 3
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data directory; default $MEANTIME_DATA, else .meantime here.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -47,6 +42,10 @@ def up(
 
     Example: meantime up --nodes 3 --kafka 2 --detach
     """
+    from meantime.stack.background import launch
+    from meantime.stack.reports import reporter
+    from meantime.stack.supervisor import serve
+
     folder = Folder(data_path(data))
     options = Options(data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers)
     with reporter() as tell:
@@ -62,6 +61,8 @@ def down(data: Data = None, json: Json = False) -> None:
 
     Example: meantime down --data /var/tmp/try
     """
+    from meantime.stack.reports import reporter
+
     folder = Folder(data_path(data))
     with reporter() as tell:
         stopped = control.down(folder, tell)
@@ -76,11 +77,7 @@ def status(data: Data = None, json: Json = False) -> None:
 
     Example: meantime status --json
     """
-    try:
-        _show(Folder(data_path(data)), json)
-    except StackError as error:
-        typer.echo(error.detail, err=True)
-        raise typer.Exit(NOT_RUNNING) from None
+    _show(Folder(data_path(data)), json)
 
 
 def _announcing(folder: Folder, tell: Tell, json: bool) -> Tell:
@@ -106,5 +103,9 @@ def _show(folder: Folder, json: bool) -> None:
 
 def _address(current: control.Status, name: str) -> str:
     clusters = {f"kafka-{number}": address for number, address in enumerate(current.kafka, start=1)}
-    services = {"zookeeper": current.zookeeper, "postgres": current.postgres, "console": current.console or ""}
+    services = {
+        "zookeeper": current.zookeeper,
+        "postgres": without_password(current.postgres),
+        "console": current.console or "",
+    }
     return {**clusters, **services, **{node.id: node.url for node in current.nodes}}.get(name, "")

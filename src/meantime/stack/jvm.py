@@ -13,6 +13,10 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For programs that are done, or have little to do, before thorough compilation would pay."""
+
+
 def java_command(
     java: Java, *, heap: str, classpath: str, main: tuple[str, ...], options: tuple[str, ...] = ()
 ) -> tuple[str, ...]:

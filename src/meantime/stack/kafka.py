@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from meantime.errors import StackError
 from meantime.stack.folder import Folder
 from meantime.stack.java import Java
-from meantime.stack.jvm import LOGGING, java_command
+from meantime.stack.jvm import LIGHT, LOGGING, java_command
 from meantime.stack.model import HOST, Spec
 
 
@@ -24,21 +24,20 @@ class Listeners:
 
 def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -> Spec:
     home = folder.path / name
-    format_log = java_command(
-        java, heap="128m", classpath=_classpath(home, jars), main=("kafka.tools.StorageTool", "format")
-    )
+    classpath = f"{home}:{jars}/*"
+    storage_tool = java_command(java, heap="128m", classpath=classpath, main=("kafka.tools.StorageTool",), options=LIGHT)
     return Spec(
         kind="kafka",
         name=name,
         command=java_command(
             java,
             heap="768m",
-            classpath=_classpath(home, jars),
+            classpath=classpath,
             main=("kafka.Kafka", str(home / "server.properties")),
         ),
         log=folder.logs / f"{name}.log",
         probe=lambda: answers(f"{HOST}:{ports.broker}"),
-        prepare=lambda: _prepare(home, ports, format_log),
+        prepare=lambda: _prepare(home, ports, storage_tool),
         stop_within=30.0,
     )
 
@@ -53,11 +52,7 @@ def answers(bootstrap: str) -> str | None:
     return None if metadata.brokers else "the broker to register"
 
 
-def _classpath(home: Path, jars: Path) -> str:
-    return f"{home}:{jars}/*"
-
-
-def _prepare(home: Path, ports: Listeners, format_log: tuple[str, ...]) -> None:
+def _prepare(home: Path, ports: Listeners, storage_tool: tuple[str, ...]) -> None:
     home.mkdir(parents=True, exist_ok=True)
     (home / "log4j2.properties").write_text(LOGGING)
     properties = home / "server.properties"
@@ -66,7 +61,11 @@ def _prepare(home: Path, ports: Listeners, format_log: tuple[str, ...]) -> None:
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     done = subprocess.run(
-        [*format_log, "-t", cluster, "-c", str(properties)], capture_output=True, text=True, timeout=60, check=False
+        [*storage_tool, "format", "-t", cluster, "-c", str(properties)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     if done.returncode != 0:
         raise StackError(f"cannot set up the storage of {home.name}: {(done.stderr or done.stdout).strip()[-500:]}")
@@ -93,6 +92,9 @@ def _settings(home: Path, ports: Listeners) -> dict[str, object]:
         "share.coordinator.state.topic.replication.factor": 1,
         "share.coordinator.state.topic.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
+        # A killed broker may come back only when the controller has given up on its former self.
+        "broker.heartbeat.interval.ms": 500,
+        "broker.session.timeout.ms": 4_000,
         # A record from far ahead must be refused: that is how a sealed topic is told from an open one.
         "log.message.timestamp.after.max.ms": 3_600_000,
         # The embedded stack allows retention by the second, and the default looks only every five minutes.

@@ -6,7 +6,7 @@ from pathlib import Path
 from meantime.stack.folder import Folder
 from meantime.stack.jars import spark_home
 from meantime.stack.java import Java
-from meantime.stack.jvm import LOGGING, java_command
+from meantime.stack.jvm import LIGHT, LOGGING, java_command
 from meantime.stack.model import HOST, Spec
 
 TICK_MS = 500
@@ -23,7 +23,7 @@ def zookeeper(folder: Folder, java: Java, port: int) -> Spec:
             heap="256m",
             classpath=f"{home}:{_jars()}",
             main=("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg")),
-            options=("-Dzookeeper.jmx.log4j.disable=true",),
+            options=(*LIGHT, "-Dzookeeper.jmx.log4j.disable=true"),
         ),
         log=folder.logs / "zookeeper.log",
         probe=lambda: answers(port),
