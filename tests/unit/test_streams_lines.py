@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from meantime.streams import lines
 from meantime.streams.cursors import Cursor
 from meantime.streams.limits import StreamLimits
-from meantime.streams.lines import Batcher, Buffer, line
+from meantime.streams.lines import Batcher, Buffer, full_lines, line
 
 
 def events(*numbers: int) -> list[bytes]:
@@ -17,7 +17,7 @@ def events(*numbers: int) -> list[bytes]:
 
 
 def read(lines: list[bytes]) -> list[tuple[str, str, list[int] | None]]:
-    decoded = [json.loads(line) for line in lines]
+    decoded = [json.loads(line) for line in b"".join(lines).splitlines()]
     return [
         (
             batch["cursor"]["partition"],
@@ -65,15 +65,15 @@ def test_a_buffer_gives_back_every_event_once_in_order_and_never_mixes_timelines
 
 def test_a_batch_is_sent_when_it_is_full() -> None:
     stream = batcher(batch_limit=2)
-    stream.add(0, 1, 0, events(0, 1, 2))
+    stream.add(0, 1, 0, events(0, 1, 2), now=0.0)
     assert read(stream.lines(now=0.0)) == [("0", offset(1), [0, 1])]
-    stream.add(0, 1, 3, events(3))
+    stream.add(0, 1, 3, events(3), now=0.0)
     assert read(stream.lines(now=0.0)) == [("0", offset(3), [2, 3])]
 
 
 def test_an_unfinished_batch_is_sent_when_its_time_is_up() -> None:
     stream = batcher(batch_limit=10, flush_for=5.0)
-    stream.add(0, 1, 0, events(0))
+    stream.add(0, 1, 0, events(0), now=0.0)
     assert stream.lines(now=4.9) == []
     assert stream.due_at == 5.0
     assert read(stream.lines(now=5.0)) == [("0", offset(0), [0])]
@@ -82,22 +82,22 @@ def test_an_unfinished_batch_is_sent_when_its_time_is_up() -> None:
 
 def test_a_batch_ends_with_its_timeline() -> None:
     stream = batcher(batch_limit=10)
-    stream.add(0, 1, 4, events(4))
-    stream.add(0, 3, 0, events(5))
+    stream.add(0, 1, 4, events(4), now=0.0)
+    stream.add(0, 3, 0, events(5), now=0.0)
     assert read(stream.lines(now=0.0)) == [("0", offset(4), [4])]
 
 
 def test_keep_alives_repeat_the_place_reached() -> None:
     stream = batcher(flush_for=1.0)
     assert read(stream.lines(now=1.0)) == [("0", offset(-1), None)]
-    stream.add(0, 1, 0, events(0))
+    stream.add(0, 1, 0, events(0), now=1.0)
     stream.lines(now=1.0)
     assert read(stream.lines(now=2.0)) == [("0", offset(0), None)]
 
 
 def test_partitions_are_kept_alive_each_by_its_own_clock() -> None:
     stream = batcher(partitions=2, flush_for=1.0)
-    stream.add(1, 1, 0, events(0))
+    stream.add(1, 1, 0, events(0), now=0.5)
     stream.lines(now=0.5)
     assert read(stream.lines(now=1.0)) == [("0", offset(-1), None)]
     assert read(stream.lines(now=1.5)) == [("1", offset(0), None)]
@@ -105,7 +105,7 @@ def test_partitions_are_kept_alive_each_by_its_own_clock() -> None:
 
 def test_a_stream_ends_after_its_limit_with_whatever_batch_is_left() -> None:
     stream = batcher(batch_limit=2, stream_limit=3)
-    stream.add(0, 1, 0, events(0, 1, 2, 3, 4))
+    stream.add(0, 1, 0, events(0, 1, 2, 3, 4), now=0.0)
     assert stream.finished
     assert read(stream.lines(now=0.0)) == [("0", offset(1), [0, 1]), ("0", offset(2), [2])]
 
@@ -114,7 +114,7 @@ def test_a_stream_ends_after_so_many_keep_alives_in_a_row_on_every_partition() -
     stream = batcher(partitions=2, flush_for=1.0, keep_alive_limit=2)
     stream.lines(now=1.0)
     assert not stream.finished
-    stream.add(1, 1, 0, events(0))
+    stream.add(1, 1, 0, events(0), now=1.5)
     stream.lines(now=1.5)
     stream.lines(now=2.0)
     stream.lines(now=2.5)
@@ -126,15 +126,15 @@ def test_a_stream_ends_after_so_many_keep_alives_in_a_row_on_every_partition() -
 def test_memory_is_bounded_by_sending_the_fullest_partition_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MOST_BYTES", 30)
     stream = batcher(partitions=2, batch_limit=1000)
-    stream.add(0, 1, 0, events(0))
-    stream.add(1, 1, 0, events(1, 2, 3, 4))
+    stream.add(0, 1, 0, events(0), now=0.0)
+    stream.add(1, 1, 0, events(1, 2, 3, 4), now=0.0)
     assert read(stream.lines(now=0.0)) == [("1", offset(3), [1, 2, 3, 4])]
 
 
 def test_the_rest_is_sent_when_a_stream_ends() -> None:
     stream = batcher(partitions=2, batch_limit=2)
-    stream.add(0, 1, 0, events(0))
-    stream.add(1, 1, 0, events(1))
+    stream.add(0, 1, 0, events(0), now=0.0)
+    stream.add(1, 1, 0, events(1), now=0.0)
     assert read(stream.rest()) == [("0", offset(0), [0]), ("1", offset(0), [1])]
 
 
@@ -149,3 +149,11 @@ def test_an_event_with_line_breaks_is_put_on_one_line() -> None:
 def test_events_are_passed_on_byte_for_byte() -> None:
     odd = b'{ "b":1.50,  "a":"\xc3\xa9" , "a":2}'
     assert odd in line(b'{"cursor":{"partition":"0","offset":"', Cursor(1, 0), b'"}', [odd])
+
+
+@given(st.integers(1, 5), st.integers(1, 12), st.booleans())
+def test_full_batches_look_the_same_whichever_way_they_went(limit: int, count: int, broken: bool) -> None:
+    head, space = b'{"cursor":{"partition":"3","offset":"', b"\n" if broken else b""
+    values = [b'{"n":%b%d}' % (space, number) for number in range(count * limit)]
+    slow = [line(head, Cursor(2, end + 6), b'"}', values[end - limit : end]) for end in range(limit, len(values) + 1, limit)]
+    assert full_lines(head, 2, 7, values, limit) == b"".join(slow)

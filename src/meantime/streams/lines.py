@@ -103,6 +103,7 @@ class Batcher:
     def __init__(self, places: Mapping[int, Cursor], limits: StreamLimits, now: float) -> None:
         self._limits = limits
         self._left = limits.stream_limit or None
+        self._ready: list[bytes] = []
         self._lanes = {
             partition: _Lane(b'{"cursor":{"partition":"%d","offset":"' % partition, place, now, Buffer())
             for partition, place in places.items()
@@ -118,17 +119,27 @@ class Batcher:
         """When the next line must be sent, whatever there is to say."""
         return min(lane.sent_at for lane in self._lanes.values()) + self._limits.flush_for
 
-    def add(self, partition: int, order: int, first: int, values: list[bytes]) -> None:
+    def add(self, partition: int, order: int, first: int, values: list[bytes], now: float) -> None:
         if self._left is not None:
             values = values[: self._left]
             self._left -= len(values)
-        self._lanes[partition].buffer.append(order, first, values)
+        lane = self._lanes[partition]
+        if not lane.buffer.count and len(values) >= self._limits.batch_limit:
+            first, values = self._pass_on(lane, order, first, values, now)
+        lane.buffer.append(order, first, values)
+
+    def _pass_on(self, lane: _Lane, order: int, first: int, values: list[bytes], now: float) -> tuple[int, list[bytes]]:
+        """Full batches need not wait in the buffer; what is left does."""
+        whole = len(values) - len(values) % self._limits.batch_limit
+        self._ready.append(full_lines(lane.head, order, first, values[:whole], self._limits.batch_limit))
+        lane.place, lane.sent_at, lane.keep_alives = Cursor(order, first + whole - 1), now, 0
+        return first + whole, values[whole:]
 
     def lines(self, now: float) -> list[bytes]:
         """What is due by now; everything when the stream has had its last event."""
         if self._left == 0:
             return self.rest()
-        lines: list[bytes] = []
+        lines, self._ready = self._ready, []
         for lane in self._lanes.values():
             while lane.buffer.full(self._limits.batch_limit):
                 lines.append(self._batch(lane, now))
@@ -140,7 +151,7 @@ class Batcher:
 
     def rest(self) -> list[bytes]:
         """Whatever waits, batch by batch."""
-        lines = []
+        lines, self._ready = self._ready, []
         for lane in self._lanes.values():
             while lane.buffer.count:
                 lines.append(self._batch(lane, lane.sent_at))
@@ -175,6 +186,25 @@ def line(head: bytes, cursor: Cursor, tail: bytes, values: Iterable[bytes]) -> b
     if b"\n" in events or b"\r" in events:
         events = b",".join(map(_on_one_line, values))
     return b'%b%b%b,"events":[%b]}\n' % (head, str(cursor).encode(), tail, events)
+
+
+def full_lines(head: bytes, order: int, first: int, values: list[bytes], limit: int) -> bytes:
+    """Many lines of `limit` events each, of neighbouring offsets in one timeline; the way of most events."""
+    start = head + str(Cursor(order, 0)).encode()[:-18]
+    if limit == 1:
+        lines = [b'%b%018d"},"events":[%b]}\n' % (start, *event) for event in enumerate(values, first)]
+    else:
+        lines = [
+            b'%b%018d"},"events":[%b]}\n' % (start, first + end - 1, b",".join(values[end - limit : end]))
+            for end in range(limit, len(values) + 1, limit)
+        ]
+    block = b"".join(lines)
+    if block.count(b"\n") == len(lines) and b"\r" not in block:
+        return block
+    return b"".join(
+        line(head, Cursor(order, first + end - 1), b'"}', values[end - limit : end])
+        for end in range(limit, len(values) + 1, limit)
+    )
 
 
 def _on_one_line(value: bytes) -> bytes:

@@ -137,8 +137,9 @@ class EventStream:
             self._reading.leave()
 
     def _add(self, haul: Haul) -> None:
+        now = _now()
         for piece in haul.pieces:
-            self._batcher.add(piece.key[1], piece.order, piece.first, piece.values)
+            self._batcher.add(piece.key[1], piece.order, piece.first, piece.values, now)
             self._streamed.inc(len(piece.values))
 
 
