@@ -51,6 +51,7 @@ class Catalog:
         self._changes: dict[str, asyncio.Event] = {}
         self._storages: dict[str, Storage] = {}
         self._storages_stale = True
+        self.storages_changed = asyncio.Event()
         news.subscribe(EVENT_TYPES_CHANNEL, self._heard)
         news.subscribe(STORAGES_CHANNEL, self._storages_heard)
 
@@ -150,4 +151,5 @@ class Catalog:
 
     def _storages_heard(self, _: str | None, /) -> None:
         self._storages_stale = True
+        self.storages_changed.set()
         self._heard(None)

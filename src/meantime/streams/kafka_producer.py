@@ -14,7 +14,7 @@ What a report means for an event
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -255,6 +255,14 @@ class Producers:
             known.storage = storage
             return known
         return self._replace(storage, known)
+
+    def prepare(self, storages: Iterable[Storage]) -> None:
+        """Connect ahead of the first event: a new producer needs half a second until it may write."""
+        for storage in storages:
+            try:
+                self.of(storage)
+            except StorageUnavailable as error:
+                log.warning("no_producer", storage_id=storage.id, error=error.detail)
 
     def _replace(self, storage: Storage, known: StorageProducer | None) -> StorageProducer:
         if known is not None:

@@ -133,23 +133,28 @@ async def open_streams(
             ("standing", standing.run()),
             ("orphaned switches", streams.switches.run()),
             ("retention", streams.retention.run()),
-            ("configured storages", _register(streams.storages, options.kafka)),
+            ("storages", _keep_storages(streams.storages, catalog, producers, options.kafka)),
         ):
             await opened.enter_async_context(running(work, name=name))
         opened.push_async_callback(streams.switches.close)
         yield streams
 
 
-async def _register(storages: Storages, clusters: list[str]) -> None:
-    """As soon as the database answers."""
+async def _keep_storages(storages: Storages, catalog: Catalog, producers: Producers, configured: list[str]) -> None:
+    """Register what the node was started with, and stay connected to every storage that there is."""
+    registered = False
     while True:
+        catalog.storages_changed.clear()
         try:
-            await storages.register_configured(clusters)
+            if not registered:
+                await storages.register_configured(configured)
+                registered = True
+            producers.prepare(await catalog.reload_storages())
         except MeantimeError as error:
-            log.info("storages_not_registered_yet", error=error.detail)
+            log.info("storages_not_known_yet", error=error.detail)
             await asyncio.sleep(0.5)
             continue
-        await asyncio.sleep(3600)
+        await catalog.storages_changed.wait()
 
 
 async def _write_last(acknowledged: Acknowledged) -> None:

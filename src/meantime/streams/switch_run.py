@@ -42,7 +42,7 @@ class SwitchRun:
         ends = None if self._left_behind else await self._seal()
         passing("sealed")
         self.switch = await self._tools.store.commit(self.switch, self._active, ends, self._tools.clock.now_ms())
-        self._log.info("switch_committed", new_topic=self.switch.new_topic, storage_id=self.switch.storage_id)
+        self._log.info("switch_committed", new_topic=self.switch.new_topic, since_lock_ms=self._since_lock_ms())
         passing("committed")
         return self.switch
 
@@ -79,21 +79,25 @@ class SwitchRun:
         self.locked_at = time.monotonic()
         notice = notice_of(replace(self.switch, force=self._left_behind))
         version = await self._tools.steps.begin(str(self.switch.id), self.switch.event_type, notice)
-        self._log.info("switch_locked", version=version)
+        self._log.info("switch_locked", version=version, since_lock_ms=self._since_lock_ms())
         passing("locked")
-        self.switch, took = await asyncio.gather(
+        self.switch, _ = await asyncio.gather(
             self._tools.store.advance(self.switch, State.LOCKED),
             self._tools.barrier.wait_for(version, self._tools.options.barrier_for),
         )
-        self._log.info("switch_acknowledged_by_all", version=version, took_ms=round(took * 1000, 1))
+        self._log.info("switch_acknowledged_by_all", version=version, since_lock_ms=self._since_lock_ms())
 
     async def _seal(self) -> tuple[int, ...]:
         sealer = self._tools.sealer(self._source)
         topic, partitions = self._active.topic, self._active.partitions
         await sealer.seal_surveyed(topic, self.switch.old_settings)
+        self._log.info("switch_sealing", topic=topic, since_lock_ms=self._since_lock_ms())
         await sealer.prove(topic, partitions)
         self.switch, ends = await asyncio.gather(
             self._tools.store.advance(self.switch, State.SEALED), sealer.end(topic, partitions)
         )
-        self._log.info("switch_sealed", topic=topic, latest_offsets=ends)
+        self._log.info("switch_sealed", topic=topic, latest_offsets=ends, since_lock_ms=self._since_lock_ms())
         return ends
+
+    def _since_lock_ms(self) -> float:
+        return round((time.monotonic() - self.locked_at) * 1000, 1)
