@@ -32,6 +32,11 @@ def test_every_error_has_an_exit_code_of_its_kind() -> None:
     assert exit_of(errors.MeantimeError()).code == 1
 
 
+def test_the_table_names_only_errors_that_exist() -> None:
+    existing = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert {code for exit in EXITS for code in exit.errors} <= existing
+
+
 def test_an_unknown_code_ends_like_the_class_above_it() -> None:
     error = errors.Conflict("leased by w1")
     error.__dict__["code"] = "brand_new"

@@ -26,16 +26,29 @@ READER_GONE = 141
 
 EXITS = (
     Exit(OK, "done"),
-    Exit(FAILED, "failed in a way that nobody foresaw", ("internal", "unexpected_answer")),
+    Exit(
+        FAILED,
+        "failed in a way that nobody foresaw",
+        ("internal", "unexpected_answer", "corrupt_record", "time_limit"),
+    ),
     Exit(USAGE, "the command line is wrong"),
     Exit(NOT_RUNNING, "no running stack, or the stack cannot do it", ("stack",)),
     Exit(
         4,
         "refused: the request makes no sense",
-        ("malformed", "invalid", "too_large", "publish_failed", "body_late", "headers_too_large", "unknown_encoding"),
+        (
+            "malformed",
+            "invalid",
+            "bad_cursor",
+            "cursors_unavailable",
+            "publish_failed",
+            "too_large",
+            "headers_too_large",
+            "unknown_encoding",
+        ),
     ),
-    Exit(5, "there is no such thing", ("not_found", "unknown"), "list what there is with the command's `list`"),
-    Exit(6, "conflict: it exists, or somebody is at it", ("conflict", "leased", "stale_version", "lease_lost")),
+    Exit(5, "there is no such thing", ("not_found",)),
+    Exit(6, "conflict: it exists, or somebody is at it", ("conflict", "version_moved", "lease_lost")),
     Exit(
         7,
         "not allowed",
@@ -45,7 +58,15 @@ EXITS = (
     Exit(
         8,
         "not now: try again",
-        ("unreachable", "unavailable", "degraded", "barrier_timeout", "coordination_lost", "storage_unavailable"),
+        (
+            "unavailable",
+            "unreachable",
+            "degraded",
+            "barrier_timeout",
+            "coordination_lost",
+            "storage_unavailable",
+            "body_late",
+        ),
         "see what is wrong with `meantime status`; start a stack with `meantime up`",
     ),
     Exit(PARTLY, "partly done: some items were refused, each is named"),

@@ -60,6 +60,16 @@ class Tally:
     done: int = 0
     began: float = field(default_factory=time.monotonic)
 
+    @contextmanager
+    def said_on_failure(self) -> Iterator[None]:
+        """Whoever has to begin again must know how far it went."""
+        try:
+            yield
+        except BaseException:
+            if self.done:
+                say(f"{self.verb} {self.done:,} {self.noun} before it ended")
+            raise
+
     def report(self, rejected: int, json: bool) -> None:
         took = max(time.monotonic() - self.began, 1e-9)
         if json:

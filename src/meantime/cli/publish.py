@@ -40,15 +40,13 @@ def publish(
     Example: meantime publish orders events.ndjson --rejects bad.ndjson
     """
     source = _given(event) if event else items(files or [])
-    with Rejects(rejects) as refused, progress(f"publishing to {event_type}") as advance:
-        tally = Tally("published", "events")
-        try:
-            for chunk in batches(source, batch):
-                written = _publish(session, event_type, chunk, refused)
-                tally.done += written
-                advance(written)
-        finally:
-            tally.report(refused.count, session.json)
+    tally = Tally("published", "events")
+    with Rejects(rejects) as refused, progress(f"publishing to {event_type}") as advance, tally.said_on_failure():
+        for chunk in batches(source, batch):
+            written = _publish(session, event_type, chunk, refused)
+            tally.done += written
+            advance(written)
+    tally.report(refused.count, session.json)
     if refused.count:
         raise typer.Exit(PARTLY)
 

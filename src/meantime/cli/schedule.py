@@ -76,16 +76,15 @@ def _one(session: Session, topic: str, body: str | None, when: dict[str, Any], i
 
 def _many(session: Session, topic: str, file: Path, default: When, size: int, rejects: Path | None) -> None:
     tally, exists = Tally("scheduled", "messages"), 0
-    with Rejects(rejects) as refused, progress(f"scheduling to {topic}") as advance:
+    with Rejects(rejects) as refused, progress(f"scheduling to {topic}") as advance, tally.said_on_failure():
         for chunk in batches(_source(file), size):
-            prepared = list(_prepared(chunk, default, refused))
-            created, known = _send(session, topic, prepared, refused)
+            created, known = _send(session, topic, list(_prepared(chunk, default, refused)), refused)
             tally.done += created
             exists += known
             advance(len(chunk))
-        if exists:
-            say(f"{exists:,} existed already")
-        tally.report(refused.count, session.json)
+    if exists:
+        say(f"{exists:,} existed already")
+    tally.report(refused.count, session.json)
     if refused.count:
         raise typer.Exit(PARTLY)
 
