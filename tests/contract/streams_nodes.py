@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+from streams_world import own_database, serve
 
 from meantime.api import event_types, publishing, storages, timelines
 from meantime.clock import SystemClock
@@ -16,7 +17,6 @@ from meantime.coordination.session import Session, SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
 from meantime.streams.slice import Streams, StreamsOptions, open_streams
-from streams_world import own_database, serve
 
 ROUTES = [*event_types.ROUTES, *publishing.ROUTES, *storages.ROUTES, *timelines.ROUTES]
 
@@ -59,18 +59,7 @@ async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6
         )
         wanted = replace(StreamsOptions(id, place.kafka, min_retention_ms=1000), **options)
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
-        url = await opened.enter_async_context(
-            serve(
-                ROUTES,
-                {
-                    "catalog": streams.catalog,
-                    "event_types": streams.event_types,
-                    "publisher": streams.publisher,
-                    "storages": streams.storages,
-                    "switches": streams.switches,
-                },
-            )
-        )
+        url = await opened.enter_async_context(serve(ROUTES, {"streams": streams}))
         async with asyncio.timeout(10):
             await streams.barrier.wait_registered()
             while not await streams.storages.all():
@@ -82,8 +71,7 @@ async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6
 async def open_nodes(place: Place, count: int, **options: Any) -> AsyncIterator[list[Node]]:
     async with AsyncExitStack() as opened:
         yield [
-            await opened.enter_async_context(open_node(place, f"node-{number}", **options))
-            for number in range(1, count + 1)
+            await opened.enter_async_context(open_node(place, f"node-{number}", **options)) for number in range(1, count + 1)
         ]
 
 

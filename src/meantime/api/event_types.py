@@ -9,9 +9,9 @@ from litestar.params import Dependency, FromPath
 
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow, identity_of
-from meantime.streams.event_types import EventTypes
+from meantime.streams.slice import Streams
 
-TheEventTypes = Annotated[EventTypes, Dependency(skip_validation=True)]
+TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 
 class EventTypeDocument(msgspec.Struct, kw_only=True):
@@ -32,44 +32,44 @@ CREATED = {201: ResponseSpec(EventTypeDocument, generate_examples=False)}
 
 
 @get("/event-types", tags=["streams"], summary="All event types")
-async def list_event_types(request: AnyRequest, event_types: TheEventTypes) -> list[dict[str, Any]]:
+async def list_event_types(request: AnyRequest, streams: TheStreams) -> list[dict[str, Any]]:
     """With authentication on, those that the key may read or publish to."""
     identity = identity_of(request)
     return [
         document
-        for document in await event_types.all()
+        for document in await streams.event_types.all()
         if identity.may("read", document["name"]) or identity.may("publish", document["name"])
     ]
 
 
 @get("/event-types/{name:str}", tags=["streams"], summary="One event type", responses=SHOWN)
-async def show_event_type(request: AnyRequest, event_types: TheEventTypes, name: FromPath[str]) -> dict[str, Any]:
+async def show_event_type(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> dict[str, Any]:
     identity = identity_of(request)
     if not identity.may("publish", name):
         identity.require("read", name)
-    return (await event_types.get(name)).document
+    return (await streams.event_types.get(name)).document
 
 
 @post("/event-types", tags=["streams"], summary="Declare an event type", responses=CREATED)
-async def create_event_type(request: AnyRequest, event_types: TheEventTypes) -> dict[str, Any]:
+async def create_event_type(request: AnyRequest, streams: TheStreams) -> dict[str, Any]:
     """409 when the name is taken, 422 when the declaration makes no sense. `adopt_topic` serves an existing topic of the
     default storage."""
     allow(request, "admin")
-    return (await event_types.create(await read_object(request))).document
+    return (await streams.event_types.create(await read_object(request))).document
 
 
 @put("/event-types/{name:str}", tags=["streams"], summary="Change an event type", responses=SHOWN)
-async def update_event_type(request: AnyRequest, event_types: TheEventTypes, name: FromPath[str]) -> dict[str, Any]:
+async def update_event_type(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> dict[str, Any]:
     """What is not mentioned stays as it is. Name, category, clean-up policy and partitions cannot be changed (422)."""
     allow(request, "admin")
-    return (await event_types.update(name, await read_object(request))).document
+    return (await streams.event_types.update(name, await read_object(request))).document
 
 
 @delete("/event-types/{name:str}", tags=["streams"], summary="Delete an event type and its events", status_code=200)
-async def delete_event_type(request: AnyRequest, event_types: TheEventTypes, name: FromPath[str]) -> Response[bytes]:
+async def delete_event_type(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> Response[bytes]:
     """409 while subscriptions exist. Open streams end; the name is free at once."""
     allow(request, "admin")
-    await event_types.delete(name)
+    await streams.event_types.delete(name)
     return Response(b"", status_code=200)
 
 

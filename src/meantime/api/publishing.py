@@ -10,10 +10,10 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Dependency, FromPath
 
 from meantime.api.identity import AnyRequest, allow
-from meantime.streams.publisher import Publisher
 from meantime.streams.records import Item, Rejected
+from meantime.streams.slice import Streams
 
-ThePublisher = Annotated[Publisher, Dependency(skip_validation=True)]
+TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 RESPONSES = {
     207: ResponseSpec(list[Item], description="The storage refused some events.", generate_examples=False),
@@ -29,11 +29,11 @@ RESPONSES = {
     status_code=200,
     responses=RESPONSES,
 )
-async def publish(request: AnyRequest, publisher: ThePublisher, name: FromPath[str]) -> Response[Any]:
+async def publish(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> Response[Any]:
     allow(request, "publish", name)
     flow_id = structlog.contextvars.get_contextvars().get("flow_id", "")
     try:
-        items = await publisher.publish(name, await request.body(), flow_id)
+        items = await streams.publisher.publish(name, await request.body(), flow_id)
     except Rejected as rejected:
         return _answer(422, rejected.items)
     return Response(b"", status_code=200, media_type=MediaType.JSON) if items is None else _answer(207, items)

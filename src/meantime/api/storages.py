@@ -9,9 +9,10 @@ from litestar.params import Dependency, FromPath
 
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
-from meantime.streams.storages import Storages, show_storage
+from meantime.streams.slice import Streams
+from meantime.streams.storages import show_storage
 
-TheStorages = Annotated[Storages, Dependency(skip_validation=True)]
+TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 
 class StorageView(msgspec.Struct, kw_only=True):
@@ -28,37 +29,37 @@ CREATED = {201: ResponseSpec(StorageView, generate_examples=False)}
 
 
 @get("/storages", tags=["storages"], summary="All storages")
-async def list_storages(request: AnyRequest, storages: TheStorages) -> list[dict[str, Any]]:
+async def list_storages(request: AnyRequest, streams: TheStreams) -> list[dict[str, Any]]:
     allow(request, "admin")
-    return [show_storage(storage) for storage in await storages.all()]
+    return [show_storage(storage) for storage in await streams.storages.all()]
 
 
 @get("/storages/{storage_id:str}", tags=["storages"], summary="One storage", responses=SHOWN)
-async def show(request: AnyRequest, storages: TheStorages, storage_id: FromPath[str]) -> dict[str, Any]:
+async def show(request: AnyRequest, streams: TheStreams, storage_id: FromPath[str]) -> dict[str, Any]:
     allow(request, "admin")
-    return show_storage(await storages.get(storage_id))
+    return show_storage(await streams.storages.get(storage_id))
 
 
 @post("/storages", tags=["storages"], summary="Register a storage", responses=CREATED)
-async def register(request: AnyRequest, storages: TheStorages) -> dict[str, Any]:
+async def register(request: AnyRequest, streams: TheStreams) -> dict[str, Any]:
     """It is probed first: 422 when it does not answer."""
     allow(request, "admin")
-    return show_storage(await storages.register(await read_object(request)))
+    return show_storage(await streams.storages.register(await read_object(request)))
 
 
 @put(
     "/storages/default/{storage_id:str}", tags=["storages"], summary="Choose the storage of new event types", responses=SHOWN
 )
-async def make_default(request: AnyRequest, storages: TheStorages, storage_id: FromPath[str]) -> dict[str, Any]:
+async def make_default(request: AnyRequest, streams: TheStreams, storage_id: FromPath[str]) -> dict[str, Any]:
     allow(request, "admin")
-    return show_storage(await storages.make_default(storage_id))
+    return show_storage(await streams.storages.make_default(storage_id))
 
 
 @delete("/storages/{storage_id:str}", tags=["storages"], summary="Forget a storage", status_code=204)
-async def forget(request: AnyRequest, storages: TheStorages, storage_id: FromPath[str]) -> Response[None]:
+async def forget(request: AnyRequest, streams: TheStreams, storage_id: FromPath[str]) -> Response[None]:
     """403 while it is the default or used by a timeline."""
     allow(request, "admin")
-    await storages.delete(storage_id)
+    await streams.storages.delete(storage_id)
     return Response(None, status_code=204)
 
 

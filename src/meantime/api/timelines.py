@@ -11,14 +11,13 @@ from litestar.params import Dependency, FromPath, HeaderParameter
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
 from meantime.errors import Invalid, NotFound
-from meantime.streams.catalog import Catalog
 from meantime.streams.enrichment import rfc3339
 from meantime.streams.model import Timeline
+from meantime.streams.slice import Streams
 from meantime.streams.switch import Switch
-from meantime.streams.switches import Switches, SwitchRequest
+from meantime.streams.switches import SwitchRequest
 
-TheSwitches = Annotated[Switches, Dependency(skip_validation=True)]
-TheCatalog = Annotated[Catalog, Dependency(skip_validation=True)]
+TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 
 class LatestPosition(msgspec.Struct, frozen=True):
@@ -58,9 +57,9 @@ REPEATED = {
 
 
 @get("/event-types/{name:str}/timelines", tags=["timelines"], summary="The timelines of an event type, oldest first")
-async def list_timelines(request: AnyRequest, catalog: TheCatalog, name: FromPath[str]) -> list[TimelineView]:
+async def list_timelines(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> list[TimelineView]:
     allow(request, "read", name)
-    return [show_timeline(timeline) for timeline in (await catalog.reload(name)).timelines]
+    return [show_timeline(timeline) for timeline in (await streams.catalog.reload(name)).timelines]
 
 
 @post(
@@ -71,33 +70,33 @@ async def list_timelines(request: AnyRequest, catalog: TheCatalog, name: FromPat
 )
 async def switch(
     request: AnyRequest,
-    switches: TheSwitches,
+    streams: TheStreams,
     name: FromPath[str],
     key: Annotated[str | None, HeaderParameter(name="Idempotency-Key", max_length=255)] = None,
 ) -> Response[TimelineView]:
     """`{storage_id, force?}`. 201 with the new timeline once all nodes use it; the same `Idempotency-Key` again 200 with the
     same timeline. 409 while another switch runs; 503 with who did not answer, and then nothing has changed."""
     allow(request, "admin")
-    timeline, made = await switches.start(_switch_request(name, await read_object(request), key))
+    timeline, made = await streams.switches.start(_switch_request(name, await read_object(request), key))
     return Response(show_timeline(timeline), status_code=201 if made else 200)
 
 
 @get("/event-types/{name:str}/switches", tags=["timelines"], summary="Switches of an event type, oldest first")
-async def list_switches(request: AnyRequest, switches: TheSwitches, name: FromPath[str]) -> list[SwitchView]:
+async def list_switches(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> list[SwitchView]:
     allow(request, "read", name)
-    return [show_switch(switch) for switch in await switches.of(name)]
+    return [show_switch(switch) for switch in await streams.switches.of(name)]
 
 
 @get("/event-types/{name:str}/switches/{switch_id:str}", tags=["timelines"], summary="How far a switch is")
 async def show_one_switch(
-    request: AnyRequest, switches: TheSwitches, name: FromPath[str], switch_id: FromPath[str]
+    request: AnyRequest, streams: TheStreams, name: FromPath[str], switch_id: FromPath[str]
 ) -> SwitchView:
     allow(request, "read", name)
     try:
         id = UUID(switch_id)
     except ValueError:
         raise NotFound(f"event type {name!r} has no switch {switch_id!r}") from None
-    return show_switch(await switches.get(name, id))
+    return show_switch(await streams.switches.get(name, id))
 
 
 def _switch_request(name: str, given: dict[str, Any], key: str | None) -> SwitchRequest:
