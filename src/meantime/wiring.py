@@ -31,6 +31,8 @@ from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
+from meantime.streams.reading import open_reading
+from meantime.streams.slice import StreamsOptions, open_streams
 
 log = structlog.get_logger(__name__)
 
@@ -64,8 +66,14 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         cluster = await opened.enter_async_context(
             open_cluster(me, session, local, database.reachable, _cluster_options(config))
         )
+        streams = await opened.enter_async_context(
+            open_streams(database, listener, session, cluster.clock, _streams_options(config, cluster))
+        )
+        reading = await opened.enter_async_context(
+            open_reading(streams.catalog, streams.admins, max_streams=config.max_streams)
+        )
         edge = Edge(
-            create_app(Services(cluster=cluster)),
+            create_app(Services(cluster=cluster, streams=streams, reading=reading)),
             clock=cluster.clock,
             limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
             door=Doorkeeper(database, listener) if config.auth else None,
@@ -137,6 +145,17 @@ def _session_options(config: Config) -> SessionOptions:
 
 def _cluster_options(config: Config) -> ClusterOptions:
     return ClusterOptions(limits=HealthLimits(drift_ms=config.drift_limit_ms), tls=_peer_tls(config))
+
+
+def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
+    return StreamsOptions(
+        node_id=config.id,
+        kafka=config.kafka_clusters(),
+        publish_wait_for=config.publish_wait_for,
+        barrier_for=config.barrier_timeout,
+        min_retention_ms=config.min_retention_ms,
+        trusted=lambda: cluster.health.healthy,
+    )
 
 
 def _peer_tls(config: Config) -> ssl.SSLContext | bool:

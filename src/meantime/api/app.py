@@ -10,12 +10,22 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
-from meantime.api import common
+from meantime.api import common, cursors, event_types, publishing, reading, storages, timelines
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaPage
 from meantime.cluster.view import ClusterView
+from meantime.streams.reading import Reading
+from meantime.streams.slice import Streams
 
-ROUTES: list[Any] = [*common.ROUTES]
+ROUTES: list[Any] = [
+    *common.ROUTES,
+    *event_types.ROUTES,
+    *publishing.ROUTES,
+    *reading.ROUTES,
+    *cursors.ROUTES,
+    *storages.ROUTES,
+    *timelines.ROUTES,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,8 @@ class Services:
     """What handlers may ask for, by the name of the parameter."""
 
     cluster: ClusterView
+    streams: Streams
+    reading: Reading
 
 
 def create_app(services: Services) -> Litestar:

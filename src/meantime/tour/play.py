@@ -8,10 +8,10 @@ import httpx
 
 from meantime.stack.reports import line
 from meantime.stack.session import running
-from meantime.tour import foundation
+from meantime.tour import foundation, streams, topics
 from meantime.tour.stage import Stage, Voice
 
-CHAPTERS = [foundation.play]
+CHAPTERS = [foundation.play, streams.play, topics.play]
 
 
 def play() -> None:

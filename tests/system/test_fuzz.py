@@ -1,0 +1,78 @@
+"""Whatever is sent to any operation of the OpenAPI document, no node answers with a 5xx.
+
+Requests are generated from the document, valid and invalid ones. Only the status and the first bytes are read, because
+streams have no end. `MEANTIME_FUZZ_EXAMPLES` makes it longer.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+
+EXAMPLES = int(os.environ.get("MEANTIME_FUZZ_EXAMPLES", "12"))
+
+
+@pytest.fixture(scope="module")
+def url(stack_of) -> Iterator[str]:
+    with stack_of(nodes=1) as stack:
+        yield stack.urls[0]
+
+
+def test_no_request_makes_a_node_answer_with_a_5xx(url: str) -> None:
+    schema = schemathesis.openapi.from_url(f"{url}/schema/openapi.json")
+    failures: list[str] = []
+    count = 0
+    with httpx.Client(base_url=url, timeout=10) as client:
+        for result in schema.get_all_operations():
+            operation = result.ok()
+            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+                count += _fuzz(client, operation, mode, failures)
+    assert not failures, "\n".join(failures)
+    assert count > 100
+
+
+def _fuzz(client: httpx.Client, operation: Any, mode: GenerationMode, failures: list[str]) -> int:
+    sent = 0
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def send(case: Any) -> None:
+        nonlocal sent
+        sent += 1
+        status = _status(client, case)
+        if status is not None and status >= 500:
+            failures.append(f"{status} {case.as_curl_command()}")
+
+    try:
+        send()
+    except Exception as error:
+        if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "Skipped"):
+            raise
+    return sent
+
+
+def _status(client: httpx.Client, case: Any) -> int | None:
+    arguments = case.as_transport_kwargs(base_url=str(client.base_url))
+    known = {name: arguments[name] for name in ("method", "url", "params", "headers", "json", "data") if arguments.get(name)}
+    if isinstance(known.get("data"), bytes | str):
+        known["content"] = known.pop("data")
+    known["headers"] = {**dict(known.get("headers", {})), "Connection": "close"}
+    try:
+        request = client.build_request(**known)
+        answer = client.send(request, stream=True)
+    except (httpx.TransportError, httpx.InvalidURL, ValueError, TypeError):
+        return None  # cannot be put into HTTP at all, or the server closed an impossible request
+    answer.close()
+    return answer.status_code
