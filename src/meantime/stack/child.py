@@ -48,7 +48,7 @@ class Child:
             except StackError as error:
                 if not left or self.spec.once:
                     raise
-                self._say("died", f"{error.detail.splitlines()[0]}; trying again")
+                self._say("died", f"{_why(error)}; trying again")
                 await asyncio.sleep(pause(FIRST_TRIES - left))
         self._say("ready", seconds=time.monotonic() - began)
 
@@ -83,7 +83,7 @@ class Child:
         try:
             await self._launch()
         except StackError as error:
-            self._say("note", f"is not back yet: {error.detail.splitlines()[0]}")
+            self._say("note", f"is not back yet: {_why(error)}")
             if self._process and self._process.returncode is None:
                 await _end(self._process, self.spec.stop_signal, self.spec.stop_within)
         else:
@@ -145,9 +145,8 @@ class Child:
 
     def _not_up(self, why: str) -> StackError:
         tail = last_lines(self.spec.log)
-        return StackError(
-            f"{self.spec.name} did not come up: {why}. Its log is {self.spec.log}" + (f":\n{tail}" if tail else "")
-        )
+        quoted = f":\n{tail}" if tail else ""
+        return StackError(f"{self.spec.name} did not come up: {why}. Its log is {self.spec.log}{quoted}", why=why)
 
     def _note(self, state: State) -> None:
         """Write the present process into the table; one that has done its work leaves it."""
@@ -186,6 +185,10 @@ async def _end(process: asyncio.subprocess.Process, number: int, within: float) 
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         return False
+
+
+def _why(error: StackError) -> str:
+    return str(error.extras.get("why", error.detail))
 
 
 def pause(failures: int) -> float:

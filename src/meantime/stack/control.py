@@ -10,7 +10,7 @@ from meantime.stack import processes
 from meantime.stack.folder import Folder, Ledger, Memory
 from meantime.stack.model import Event, Row, Tell
 
-STOP_WITHIN = 120.0
+STOP_WITHIN = 90.0
 
 
 @dataclass(frozen=True, slots=True)
