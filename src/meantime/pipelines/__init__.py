@@ -1,0 +1,5 @@
+"""Spark: the timers join."""
+
+from meantime.pipelines.session import session
+
+__all__ = ["session"]

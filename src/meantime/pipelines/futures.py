@@ -1,0 +1,192 @@
+"""The slow hand: `oscillator` joined with `timer-request` on the second, in one Spark query.
+
+    timer-request ─┬─ cannot be read, out of bounds ──────────────────────────► timer-rejected
+                   ├─ due at or before the batch's own instant (stateless) ───► timer-due
+                   └─ due later ──► join on (second, shard) ──────────────────► timer-due
+    oscillator ── each tick once per shard ──┘
+
+The invariant: every request leaves this query at least once, through the join or past it. A request that is due by the time
+its batch starts goes past the join, because its tick may be forgotten; every other request meets its tick, whichever comes
+first, since ticks are remembered for `remember_ticks_s` after the newest one, which runs ahead of the clock by the
+lead. The watermark is on the ticks alone: were it on requests too, state would not be freed once requests pause.
+A batch takes a bounded number of requests, so that a burst of them cannot keep ticks waiting; one second's bucket is spread
+over shards, so that all tasks join it. What comes out twice after a crash is dropped by the dispatcher.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meantime.timers import rules
+from meantime.timers.model import Limits
+from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+TOKEN = "^[0-9A-Za-z._:@-]{1,128}$"
+SECOND = "^[0-9]{1,12}$"
+
+
+@dataclass(frozen=True, slots=True)
+class FuturesOptions:
+    kafka: str
+    checkpoint: str
+    shares: int
+    """Partitions of `timer-due`."""
+    limits: Limits = field(default_factory=Limits)
+    shards: int = 8
+    batch_every: float = 1.0
+    max_requests: int = 100_000
+    """Most requests in one micro-batch."""
+    remember_ticks_s: int = 60
+    started_ms: int = 0
+    """Where ticks are read from when there is no checkpoint."""
+
+
+def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQuery":
+    """Start the query, or resume it from its checkpoint. Without one all requests are read again from the beginning."""
+    requests = read_requests(spark, options)
+    outgoing = past_the_join(requests, options).unionByName(joined(requests, read_ticks(spark, options), options))
+    writer = outgoing.writeStream.queryName("futures").format("kafka").outputMode("append")
+    writer = writer.option("kafka.bootstrap.servers", options.kafka).option("checkpointLocation", options.checkpoint)
+    writer = writer.option("kafka.compression.type", "lz4").option("kafka.linger.ms", "5")
+    return writer.trigger(processingTime=f"{options.batch_every} seconds").start()
+
+
+def read_requests(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
+    """One row a request: what it asks for, and why it is refused if it is."""
+    from pyspark.sql import functions as f
+
+    source = _source(spark, options, REQUEST).option("startingOffsets", "earliest").option("includeHeaders", "true")
+    raw = source.option("maxOffsetsPerTrigger", options.max_requests).load()
+    cancel, given = _header("cancel"), _header("token")
+    place = f.concat_ws("-", "partition", "offset")
+    text = f.col("key").cast("string")
+    parsed = raw.select(
+        "key",
+        "value",
+        "headers",
+        f.when(text.rlike(SECOND), text.cast("bigint")).alias("second"),
+        f.when(cancel.isNotNull(), cancel.value)
+        .otherwise(f.when(given.isNotNull(), given.value).otherwise(place.cast("binary")))
+        .cast("string")
+        .alias("token"),
+        cancel.isNotNull().alias("cancels"),
+        f.unix_millis("timestamp").alias("requested_ms"),
+    )
+    return parsed.withColumn("reason", _reason(options.limits))
+
+
+def _header(name: str) -> "Column":
+    """The last header of that name, as a struct; null without one."""
+    from pyspark.sql import functions as f
+
+    return f.try_element_at(f.filter("headers", lambda header: header.key == name), f.lit(-1))
+
+
+def _reason(limits: Limits) -> "Column":
+    """The same verdict in the same order as `rules.read`, as far as it goes without opening the message."""
+    from pyspark.sql import functions as f
+
+    size = f.coalesce(f.octet_length("value"), f.lit(0))
+    faults = (
+        (f.col("second").isNull(), rules.NO_SECOND),
+        (~f.coalesce(f.col("token").rlike(TOKEN), f.lit(False)), rules.BAD_TOKEN),
+        (f.col("cancels") & (size > 0), rules.BAD_CANCEL),
+        (f.col("second") > f.floor(f.col("requested_ms") / 1000) + limits.horizon_s, rules.TOO_FAR),
+        (size > limits.max_request_bytes, rules.TOO_LARGE),
+    )
+    verdict = f.when(*_fault(*faults[0]))
+    for fault in faults[1:]:
+        verdict = verdict.when(*_fault(*fault))
+    return verdict
+
+
+def _fault(condition: "Column", reason: str) -> tuple["Column", "Column"]:
+    from pyspark.sql import functions as f
+
+    return condition, f.lit(reason)
+
+
+def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    source = _source(spark, options, OSCILLATOR).option("startingTimestamp", options.started_ms - 600_000)
+    raw = source.option("startingOffsetsByTimestampStrategy", "latest").load()
+    ticks = raw.select(f.timestamp_seconds(f.col("key").cast("string").cast("bigint")).alias("tick"))
+    late = f"{options.remember_ticks_s} seconds"
+    shards = f.explode(f.sequence(f.lit(0), f.lit(options.shards - 1))).alias("tick_shard")
+    return ticks.withWatermark("tick", late).select("tick", shards)
+
+
+def past_the_join(requests: "DataFrame", options: FuturesOptions) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    refused = f.col("reason").isNotNull()
+    overdue = f.col("second") <= f.unix_seconds(f.current_timestamp())
+    reason = _made_header("reason", f.col("reason").cast("binary"))
+    kept = f.concat(f.coalesce("headers", f.array().cast(HEADERS)), f.array(reason))
+    return requests.where(refused | overdue).select(
+        f.when(refused, f.lit(REJECTED)).otherwise(f.lit(DUE)).alias("topic"),
+        f.when(refused, f.lit(0)).otherwise(_share(options)).alias("partition"),
+        "key",
+        "value",
+        f.when(refused, kept).otherwise(_due_headers()).alias("headers"),
+    )
+
+
+def joined(requests: "DataFrame", ticks: "DataFrame", options: FuturesOptions) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    waiting = requests.where(f.col("reason").isNull() & (f.col("second") > f.unix_seconds(f.current_timestamp()))).select(
+        f.timestamp_seconds("second").alias("due"),
+        f.pmod(f.crc32(f.reverse(f.col("token")).cast("binary")), f.lit(options.shards)).cast("int").alias("shard"),
+        "second",
+        "token",
+        "cancels",
+        "value",
+        "requested_ms",
+    )
+    met = waiting.join(ticks, (f.col("due") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
+    return met.select(
+        f.lit(DUE).alias("topic"),
+        _share(options).alias("partition"),
+        f.col("second").cast("string").cast("binary").alias("key"),
+        "value",
+        _due_headers().alias("headers"),
+    )
+
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def _due_headers() -> "Column":
+    """Which timer it is, whether it is set or cancelled, and when Kafka got the request."""
+    from pyspark.sql import functions as f
+
+    name = f.when(f.col("cancels"), f.lit("cancel")).otherwise(f.lit("token"))
+    token = _made_header(name, f.col("token").cast("binary"))
+    requested = _made_header("requested", f.col("requested_ms").cast("string").cast("binary"))
+    return f.array(token, requested)
+
+
+def _made_header(name: "str | Column", value: "Column") -> "Column":
+    from pyspark.sql import functions as f
+
+    key = f.lit(name) if isinstance(name, str) else name
+    return f.struct(key.alias("key"), value.alias("value"))
+
+
+def _share(options: FuturesOptions) -> "Column":
+    """As `rules.share_of`."""
+    from pyspark.sql import functions as f
+
+    return f.pmod(f.crc32(f.col("token").cast("binary")), f.lit(options.shares)).cast("int")
+
+
+def _source(spark: "SparkSession", options: FuturesOptions, topic: str) -> "DataStreamReader":
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", options.kafka).option("subscribe", topic)
+    # Requests may be written in transactions; what was given up must not fire. Old records may be gone by retention.
+    return source.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "false")

@@ -1,0 +1,1 @@
+"""Timers: call me back at this second."""

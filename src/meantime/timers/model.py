@@ -1,0 +1,129 @@
+"""The nouns of timers.
+
+A timer is its token and its second; everything else it has is what to do then. A request sets one or cancels one. An
+outcome is how it ended; it ends once.
+
+    requested ──► pending ──► fired
+                     ├──────► cancelled
+                     └──────► rejected     it cannot be read, is out of bounds, or its callback cannot be delivered
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+
+class State(IntEnum):
+    """How a timer stands. The numbers are stored."""
+
+    NOTED = -1
+    """Written to Kafka by a node, and not yet counted by the ledger."""
+    PENDING = 0
+    FIRED = 1
+    CANCELLED = 2
+    REJECTED = 3
+    VOID = 4
+    """A cancel whose timer was never requested."""
+
+    @property
+    def word(self) -> str:
+        return "pending" if self is State.NOTED else self.name.lower()
+
+
+class Identity(NamedTuple):
+    token: str
+    second: int
+
+
+class Future(NamedTuple):
+    """What is to be sent: the message of a request, decoded."""
+
+    topic: str
+    key: str
+    callback: bytes
+
+
+class Record(NamedTuple):
+    """A record of `timer-request` or `timer-due`, as it came from Kafka."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Set(NamedTuple):
+    """A request to fire. `requested_ms` is when Kafka got it."""
+
+    token: str
+    second: int
+    future: Future
+    requested_ms: int
+
+
+class Cancel(NamedTuple):
+    token: str
+    second: int
+    requested_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A request that is refused, and why. `opaque` when only the message inside it is at fault."""
+
+    token: str
+    second: int
+    reason: str
+    opaque: bool
+
+
+Request = Set | Cancel | Bad
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    horizon_s: int = 365 * 86_400
+    max_callback_bytes: int = 256 * 1024
+
+    @property
+    def max_request_bytes(self) -> int:
+        """The message with its callback topic and key; more is refused unread."""
+        return self.max_callback_bytes + 8192
+
+
+class Outcomes(msgspec.Struct, frozen=True, array_like=True):
+    """One record of `timer-done`: timers that ended in the same way, in one transaction with what it caused."""
+
+    state: State
+    at_ms: int
+    timers: tuple[tuple[int, tuple[str, ...]], ...]
+    """By second, the tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the ledger knows of a timer."""
+
+    token: str
+    second: int
+    state: State
+    fired_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The ledger summed up. `difference` is 0 unless something ended twice or was never asked for."""
+
+    requested: int
+    fired: int
+    cancelled: int
+    rejected: int
+    pending: int
+
+    @property
+    def difference(self) -> int:
+        return self.requested - self.fired - self.cancelled - self.rejected - self.pending

@@ -1,0 +1,139 @@
+"""What a request means, and whether it is one: pure decisions that every part of the pipeline makes alike.
+
+Whoever meets a request — the Spark job, a dispatcher, the ledger — must come to the same verdict, so a verdict depends
+on nothing but the record itself and the limits: the horizon is counted from the instant at which Kafka got the record. What
+the Spark job can see without opening the message (key, token, size, horizon) comes first; `Bad.opaque` tells the rest.
+"""
+
+import re
+from secrets import token_hex
+from zlib import crc32
+
+from meantime.names import EVENT_TYPE, is_identifier
+from meantime.timers.future import decode
+from meantime.timers.model import Bad, Cancel, Future, Limits, Record, Request, Set
+from meantime.timers.topics import RESERVED
+
+SECOND = re.compile(rb"[0-9]{1,12}")
+KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+NAMED_SECOND = re.compile(r"([0-9]{1,12})\.[0-9a-f]{20}")
+EVENT_TYPE_PREFIX = "event-type:"
+IN_TIME_MS = 1000
+
+NO_SECOND = "the key is not a Unix second in decimal digits"
+BAD_TOKEN = "the token is not 1 to 128 characters of 0-9 A-Z a-z . _ : @ -"
+BAD_CANCEL = "a cancel has an empty value"
+TOO_FAR = "the second is beyond the horizon"
+TOO_LARGE = "the request is too large"
+UNREADABLE = "the value is not a Future message"
+CALLBACK_TOO_LARGE = "the callback is too large"
+NO_TOPIC = "there is no callBackTopic"
+BAD_TOPIC = "the callBackTopic cannot be a Kafka topic or an event type"
+RESERVED_TOPIC = "the callBackTopic is reserved"
+
+
+def read(record: Record, limits: Limits) -> Request:
+    """The verdict on a record of `timer-request`."""
+    headers = dict(record.headers)
+    token, cancelling = _token(record, headers)
+    second = _second(record)
+    reason = _fault(record, token, second, cancelling, limits)
+    if reason is not None:
+        known = token if is_identifier(token) else place(record)
+        return Bad(known, record.timestamp_ms // 1000 if second is None else second, reason, opaque=False)
+    assert second is not None
+    if cancelling:
+        return Cancel(token, second, record.timestamp_ms)
+    future = decode(record.value or b"")
+    reason = UNREADABLE if future is None else future_fault(future, limits)
+    if future is None or reason is not None:
+        return Bad(token, second, reason or UNREADABLE, opaque=True)
+    return Set(token, second, future, record.timestamp_ms)
+
+
+def read_due(record: Record, limits: Limits) -> Set | Cancel | None:
+    """A record of `timer-due`, judged by the Spark job from outside; None for a message that is at fault inside."""
+    headers = dict(record.headers)
+    second = int(record.key or b"0")
+    requested_ms = int(headers.get("requested") or b"0")
+    cancelled = headers.get("cancel")
+    if cancelled is not None:
+        return Cancel(cancelled.decode(), second, requested_ms)
+    future = decode(record.value or b"")
+    token = (headers.get("token") or b"").decode()
+    return None if future is None or future_fault(future, limits) else Set(token, second, future, requested_ms)
+
+
+def _token(record: Record, headers: dict[str, bytes | None]) -> tuple[str, bool]:
+    """The token that a record names, or its place where it names none; and whether it cancels."""
+    cancelling = "cancel" in headers
+    given = headers.get("cancel" if cancelling else "token")
+    if given is None and not cancelling:
+        return place(record), False
+    return (given or b"").decode("utf-8", "replace"), cancelling
+
+
+def _second(record: Record) -> int | None:
+    return int(record.key) if record.key and SECOND.fullmatch(record.key) else None
+
+
+def _fault(record: Record, token: str, second: int | None, cancelling: bool, limits: Limits) -> str | None:
+    if second is None:
+        return NO_SECOND
+    if not is_identifier(token):
+        return BAD_TOKEN
+    if cancelling and record.value:
+        return BAD_CANCEL
+    if second > record.timestamp_ms // 1000 + limits.horizon_s:
+        return TOO_FAR
+    if len(record.value or b"") > limits.max_request_bytes:
+        return TOO_LARGE
+    return None
+
+
+def future_fault(future: Future, limits: Limits) -> str | None:
+    """Why this callback could never be delivered."""
+    if not future.topic:
+        return NO_TOPIC
+    if not _can_be_a_topic(future.topic):
+        return BAD_TOPIC
+    if future.topic in RESERVED or future.topic.startswith("__"):
+        return RESERVED_TOPIC
+    return CALLBACK_TOO_LARGE if len(future.callback) > limits.max_callback_bytes else None
+
+
+def _can_be_a_topic(topic: str) -> bool:
+    name = event_type_of(topic)
+    if name is not None:
+        return len(name) <= 255 and EVENT_TYPE.fullmatch(name) is not None
+    return KAFKA_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
+
+
+def event_type_of(topic: str) -> str | None:
+    """The event type that a callback topic names, if it names one."""
+    return topic.removeprefix(EVENT_TYPE_PREFIX) if topic.startswith(EVENT_TYPE_PREFIX) else None
+
+
+def place(record: Record) -> str:
+    """The token of a request without one."""
+    return f"{record.partition}-{record.offset}"
+
+
+def share_of(token: str, shares: int) -> int:
+    """The partition of `timer-due` that a timer belongs to; the Spark job computes the same."""
+    return crc32(token.encode()) % shares
+
+
+def make_token(second: int) -> str:
+    return f"{second}.{token_hex(10)}"
+
+
+def named_second(token: str) -> int | None:
+    """The second that a token made here names."""
+    found = NAMED_SECOND.fullmatch(token)
+    return int(found[1]) if found else None
+
+
+def in_time(second: int, at_ms: int) -> bool:
+    """Whether a cancel that Kafka got at `at_ms` is sure to be heard."""
+    return at_ms <= second * 1000 - IN_TIME_MS

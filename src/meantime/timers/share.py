@@ -1,0 +1,180 @@
+"""The timers of one partition of `timer-due`, between their arrival and their end. No I/O: the fast hand's whole judgement.
+
+    arrives ──► doubtful ──ledger──┐
+       │                           ▼
+       ├────────────────────────► held ──second strikes──► struck ──► ended (fired, cancelled, rejected)
+       └── ended before: dropped     ▲                        │
+                                     └──── not delivered ─────┘
+
+The invariants: a timer is held at most once and ends at most once, however often it arrives; none is struck before its
+second, nor before every cancel that came in time has been read (`covered_ms`); the place of a timer in `timer-due` is given
+up only with its end. A timer may arrive twice on purpose: straight from `timer-request` when its second is near, for speed,
+and through the Spark job, for safety.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+
+from meantime.timers.memory import Memory
+from meantime.timers.model import Cancel, Future, Set
+from meantime.timers.offsets import Offsets
+from meantime.timers.rules import IN_TIME_MS
+
+NOWHERE = -1
+"""The offset of a timer that has only been seen in `timer-request`."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A timer on its way. `offset` is its place in `timer-due`."""
+
+    share: int
+    token: str
+    second: int
+    future: Future
+    requested_ms: int
+    offset: int = NOWHERE
+
+
+@dataclass(slots=True)
+class Cancels:
+    """The cancels of one second: by token, their places in `timer-due`."""
+
+    touched_ms: int = 0
+    places: dict[str, list[int]] = field(default_factory=dict)
+
+
+class Share:
+    def __init__(self, number: int, memory: Memory, *, start: int = 0, cancels_for: float = 10.0) -> None:
+        self.number = number
+        self.memory = memory
+        self.offsets = Offsets(start)
+        self._cancels_for_ms = round(cancels_for * 1000)
+        self._buckets: dict[int, dict[str, Held]] = {}
+        self._away: dict[tuple[str, int], Held] = {}
+        self._cancels: dict[int, Cancels] = {}
+        self._doubts: list[Held] = []
+
+    @property
+    def held(self) -> int:
+        return sum(map(len, self._buckets.values())) + len(self._away)
+
+    def next_second(self) -> int | None:
+        return min(self._buckets, default=None)
+
+    # Arriving
+
+    def set(self, request: Set, offset: int = NOWHERE) -> None:
+        """A timer arrives."""
+        if offset != NOWHERE:
+            self.offsets.note(offset)
+        known = self._find(request.token, request.second)
+        if known is not None:
+            self._again(known, offset)
+        elif self.memory.knows(request.token, request.second):
+            self._settle(offset)
+        else:
+            self._hold(Held(self.number, request.token, request.second, request.future, request.requested_ms, offset))
+
+    def cancel(self, request: Cancel, now_ms: int, offset: int = NOWHERE) -> None:
+        """A cancel arrives; its place is kept for as long as its timer may still come."""
+        if offset != NOWHERE:
+            self.offsets.note(offset)
+        if self.memory.knows(request.token, request.second):
+            self._settle(offset)
+            return
+        cancels = self._cancels.setdefault(request.second, Cancels())
+        cancels.touched_ms = now_ms
+        places = cancels.places.setdefault(request.token, [])
+        if offset != NOWHERE:
+            places.append(offset)
+
+    def withdraw(self, token: str, second: int) -> None:
+        """Forget a cancel that has been seen only in `timer-request`: it will come again with its timer."""
+        cancels = self._cancels.get(second)
+        if cancels is not None and cancels.places.get(token) == []:
+            del cancels.places[token]
+
+    def drop(self, offset: int) -> None:
+        """Something arrived that is neither."""
+        self.offsets.note(offset)
+        self._settle(offset)
+
+    # Striking
+
+    def strike(self, now_ms: int, covered_ms: int) -> tuple[list[Held], list[Held]]:
+        """The earliest bucket whose second has struck: timers to fire, and timers that were cancelled. The caller must
+        `end` them, `put_back` them, or `send_away` what takes longer, before anything else arrives."""
+        second = self.next_second()
+        if second is None or second * 1000 > min(now_ms, covered_ms + IN_TIME_MS):
+            return [], []
+        bucket = self._buckets.pop(second)
+        cancels = self._cancels.get(second)
+        if cancels is None:
+            return list(bucket.values()), []
+        fire = [held for token, held in bucket.items() if token not in cancels.places]
+        return fire, [held for token, held in bucket.items() if token in cancels.places]
+
+    def end(self, ended: Iterable[Held], at_ms: int) -> None:
+        """These have ended for good."""
+        away, add, settle = self._away, self.memory.add, self.offsets.settle
+        for held in ended:
+            away.pop((held.token, held.second), None)
+            add(held.token, held.second, at_ms)
+            if held.offset != NOWHERE:
+                settle(held.offset)
+
+    def put_back(self, struck: Iterable[Held]) -> None:
+        """These could not be delivered yet, or are believed not to have ended."""
+        for held in struck:
+            self._away.pop((held.token, held.second), None)
+            self._put(held)
+
+    def send_away(self, struck: Iterable[Held]) -> None:
+        """These are being dealt with elsewhere."""
+        for held in struck:
+            self._away[held.token, held.second] = held
+
+    def doubts(self) -> list[Held]:
+        """Timers about which the ledger has to be asked. They are away; `end` or `put_back` follows."""
+        doubts, self._doubts = self._doubts, []
+        return doubts
+
+    def expire(self, now_ms: int, remember_ms: int) -> None:
+        """Let go of what is too old to matter."""
+        self.memory.forget(now_ms - remember_ms)
+        for second, cancels in list(self._cancels.items()):
+            if max(second * 1000, cancels.touched_ms) + self._cancels_for_ms < now_ms and second not in self._buckets:
+                del self._cancels[second]
+                for offset in chain.from_iterable(cancels.places.values()):
+                    self.offsets.settle(offset)
+
+    def _find(self, token: str, second: int) -> Held | None:
+        bucket = self._buckets.get(second)
+        known = bucket.get(token) if bucket is not None else None
+        return known if known is not None or not self._away else self._away.get((token, second))
+
+    def _again(self, known: Held, offset: int) -> None:
+        """The place of a timer known only from its request is kept; a further place is worth nothing."""
+        if known.offset == NOWHERE:
+            known.offset = offset
+        else:
+            self._settle(offset)
+
+    def _hold(self, held: Held) -> None:
+        if self.memory.vouches_for(held.second):
+            self._put(held)
+        else:
+            self._away[held.token, held.second] = held
+            self._doubts.append(held)
+
+    def _put(self, held: Held) -> None:
+        bucket = self._buckets.get(held.second)
+        if bucket is None:
+            bucket = self._buckets[held.second] = {}
+        bucket[held.token] = held
+
+    def _settle(self, offset: int) -> None:
+        if offset != NOWHERE:
+            self.offsets.settle(offset)

@@ -1,0 +1,204 @@
+"""The fast hand's judgement: held once, struck in time, ended once."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meantime.timers.memory import Memory
+from meantime.timers.model import Cancel, Future, Outcomes, Set, State
+from meantime.timers.offsets import Offsets
+from meantime.timers.share import Held, Share
+
+S = 1_700_000_000
+MS = S * 1000
+FUTURE = Future("calls", "", b"")
+
+
+def share(complete_since_ms: int = 0) -> Share:
+    return Share(0, Memory(complete_since_ms))
+
+
+def a_timer(token: str = "a", second: int = S) -> Set:
+    return Set(token, second, FUTURE, MS - 5000)
+
+
+def a_cancel(token: str = "a", second: int = S) -> Cancel:
+    return Cancel(token, second, MS - 5000)
+
+
+def struck(held: list[Held]) -> list[str]:
+    return [one.token for one in held]
+
+
+def strike(timers: Share, now_ms: int = MS, covered_ms: int | None = None) -> tuple[list[str], list[str]]:
+    fire, cancelled = timers.strike(now_ms, now_ms if covered_ms is None else covered_ms)
+    timers.end(fire + cancelled, now_ms)
+    return struck(fire), struck(cancelled)
+
+
+def test_nothing_is_struck_before_its_second() -> None:
+    timers = share()
+    timers.set(a_timer(), 0)
+    assert strike(timers, MS - 1) == ([], [])
+    assert strike(timers, MS) == (["a"], [])
+
+
+def test_nothing_is_struck_before_cancels_in_time_have_been_read() -> None:
+    timers = share()
+    timers.set(a_timer(), 0)
+    assert strike(timers, MS, covered_ms=MS - 1001) == ([], [])
+    assert strike(timers, MS, covered_ms=MS - 1000) == (["a"], [])
+
+
+def test_buckets_are_struck_one_after_another() -> None:
+    timers = share()
+    timers.set(a_timer("late", S - 3), 0)
+    timers.set(a_timer("b"), 1)
+    timers.set(a_timer("next", S + 1), 2)
+    assert [strike(timers), strike(timers), strike(timers)] == [(["late"], []), (["b"], []), ([], [])]
+    assert timers.next_second() == S + 1
+
+
+def test_a_timer_that_arrives_again_fires_once() -> None:
+    timers = share()
+    for offset in range(3):
+        timers.set(a_timer(), offset)
+    assert strike(timers) == (["a"], [])
+    timers.set(a_timer(), 3)
+    assert strike(timers) == ([], [])
+    assert timers.offsets.position == 4
+
+
+def test_a_cancel_before_or_after_its_timer_counts() -> None:
+    timers = share()
+    timers.cancel(a_cancel("a"), MS, 0)
+    timers.set(a_timer("a"), 1)
+    timers.set(a_timer("b"), 2)
+    timers.cancel(a_cancel("b"), MS, 3)
+    timers.set(a_timer("c"), 4)
+    assert strike(timers) == (["c"], ["a", "b"])
+
+
+def test_a_cancel_names_its_second() -> None:
+    timers = share()
+    timers.cancel(a_cancel(second=S + 1), MS, 0)
+    timers.set(a_timer(), 1)
+    assert strike(timers) == (["a"], [])
+
+
+def test_a_cancelled_timer_stays_cancelled() -> None:
+    timers = share()
+    timers.cancel(a_cancel(), MS, 0)
+    timers.set(a_timer(), 1)
+    strike(timers)
+    timers.set(a_timer(), 2)
+    assert strike(timers) == ([], [])
+
+
+def test_a_place_is_given_up_only_with_the_end() -> None:
+    timers = share()
+    timers.set(a_timer("far", S + 9), 0)
+    timers.set(a_timer(), 1)
+    strike(timers)
+    assert timers.offsets.position == 0
+    strike(timers, MS + 9000)
+    assert timers.offsets.position == 2
+
+
+def test_a_timer_seen_only_in_its_request_takes_the_place_that_comes_later() -> None:
+    timers = share()
+    timers.set(a_timer())
+    timers.set(a_timer(), 5)
+    assert timers.offsets.position == 5
+    strike(timers)
+    assert timers.offsets.position == 6
+
+
+def test_a_cancel_keeps_its_place_while_its_timer_may_come() -> None:
+    timers = share()
+    timers.cancel(a_cancel(), MS, 0)
+    timers.expire(MS + 9_000, 60_000)
+    assert timers.offsets.position == 0
+    timers.expire(MS + 11_000, 60_000)
+    assert timers.offsets.position == 1
+
+
+def test_a_cancel_from_a_request_is_withdrawn_and_one_from_the_join_is_not() -> None:
+    timers = share()
+    timers.cancel(a_cancel("a"), MS)
+    timers.cancel(a_cancel("b"), MS, 0)
+    timers.withdraw("a", S)
+    timers.withdraw("b", S)
+    timers.set(a_timer("a"), 1)
+    timers.set(a_timer("b"), 2)
+    assert strike(timers) == (["a"], ["b"])
+
+
+def test_an_old_second_is_doubted() -> None:
+    timers = share(complete_since_ms=MS)
+    timers.set(a_timer("old", S - 1), 0)
+    timers.set(a_timer("new", S), 1)
+    assert strike(timers) == (["new"], [])
+    (doubt,) = timers.doubts()
+    assert (doubt.token, timers.doubts(), timers.offsets.position) == ("old", [], 0)
+    timers.put_back([doubt])
+    assert strike(timers) == (["old"], [])
+
+
+def test_a_doubtful_timer_that_has_ended_is_dropped() -> None:
+    timers = share(complete_since_ms=MS)
+    timers.set(a_timer("old", S - 1), 0)
+    timers.end(timers.doubts(), MS)
+    timers.set(a_timer("old", S - 1), 1)
+    assert strike(timers) == ([], [])
+    assert timers.offsets.position == 2
+
+
+def test_what_is_dealt_with_elsewhere_is_not_held_again() -> None:
+    timers = share()
+    timers.set(a_timer(), 0)
+    fire, _ = timers.strike(MS, MS)
+    timers.send_away(fire)
+    timers.set(a_timer(), 1)
+    assert strike(timers) == ([], [])
+    assert (timers.held, timers.offsets.position) == (1, 0)
+    timers.end(fire, MS)
+    assert (timers.held, timers.offsets.position) == (0, 2)
+
+
+def test_memory_vouches_only_for_what_it_has_not_forgotten() -> None:
+    memory = Memory(0)
+    memory.learn(Outcomes(State.FIRED, MS + 40, ((S, ("a", "b")),)))
+    assert memory.knows("a", S)
+    assert memory.vouches_for(S - 1)
+    memory.forget(MS)
+    assert len(memory) == 2
+    memory.forget(MS + 41)
+    assert (len(memory), memory.vouches_for(S), memory.vouches_for(S + 1)) == (0, False, True)
+
+
+def test_a_quiet_time_leaves_the_memory_complete() -> None:
+    memory = Memory(MS)
+    memory.forget(MS + 1_000_000)
+    assert memory.vouches_for(S)
+
+
+@given(st.permutations(range(12)))
+def test_the_position_is_the_first_that_is_not_finished(order: list[int]) -> None:
+    offsets = Offsets(100)
+    for number in range(12):
+        offsets.note(100 + number)
+    finished: set[int] = set()
+    for number in order:
+        finished.add(number)
+        offsets.settle(100 + number)
+        assert offsets.position == 100 + next((n for n in range(12) if n not in finished), 12)
+
+
+def test_the_position_has_moved_until_it_is_told() -> None:
+    offsets = Offsets(7)
+    assert not offsets.moved
+    offsets.note(7)
+    offsets.settle(7)
+    assert offsets.moved
+    offsets.told(offsets.position)
+    assert not offsets.moved
