@@ -1,0 +1,175 @@
+"""What a user writes: an application and its jobs.
+
+>>> from meantime import App, Retry
+>>> app = App("sync")
+>>> @app.job("orders", retry=Retry(attempts=5))
+... async def ship(message, context):
+...     print(message.event, message.cursor)
+
+Started with `meantime worker run module:app`, in as many processes as you like: every message of every partition is handed
+to one of them, in order.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, get_args
+
+from meantime.errors import Invalid
+from meantime.names import check_event_type
+from meantime.workers.layout import check_app
+from meantime.workers.rules import backoff, jittered, moment
+
+OnError = Literal["retry", "block"]
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class StopWorker(Exception):
+    """Raise it in a job to stop the worker. The message is not recorded as done: it comes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a job is given. `cursor` names its place in the partition, `written_at_ms` the instant when it was stored."""
+
+    event: Any
+    event_type: str
+    partition: str
+    cursor: str
+    written_at_ms: int
+    attempt: int = 1
+
+    @property
+    def written_at(self) -> datetime:
+        return moment(self.written_at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a message is tried in all, and the seconds between: `delay`, then `factor` times as long each time, give or
+    take the fraction `jitter`."""
+
+    attempts: int = 5
+    delay: float = 1.0
+    factor: float = 2.0
+    jitter: float = 0.1
+    most: float = 3600.0
+    """The longest delay, in seconds."""
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise Invalid(f"Retry(attempts={self.attempts}): a message is tried at least once")
+        if self.delay < 0 or self.factor <= 0 or self.most < 0 or not 0 <= self.jitter <= 1:
+            raise Invalid("Retry: delay and most are not negative, factor is positive, jitter is between 0 and 1")
+
+    def delay_after(self, attempt: int) -> float:
+        """Seconds to wait when this attempt has failed, the first being 1."""
+        return jittered(backoff(attempt, self.delay, self.factor, self.most), self.jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    event_type: str
+    handler: Callable[..., Any]
+    retry: Retry | None = None
+    time_limit: float | None = None
+    on_error: OnError = "retry"
+    batch: int | None = None
+    checkpoint_every: int = 1
+    asynchronous: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        check_event_type(self.event_type)
+        _check_options(self)
+        _check_handler(self.handler, "messages" if self.batch else "message")
+        object.__setattr__(self, "asynchronous", _is_async(self.handler))
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.handler, "__qualname__", self.handler))
+
+    @property
+    def most(self) -> int:
+        """How many messages are handed over at once."""
+        return self.batch or 1
+
+
+class App:
+    """An application: a name, jobs by event type, and a context that they share.
+
+    `context` is a context manager, sync or async, or a function that makes one. It is entered once per process; what it
+    gives is the second argument of every job.
+    """
+
+    def __init__(self, name: str, *, context: Any = None) -> None:
+        self.name = check_app(name)
+        self.context = context
+        self._jobs: dict[str, Job] = {}
+
+    def __repr__(self) -> str:
+        return f"App({self.name!r}, jobs for {', '.join(sorted(self._jobs)) or 'nothing yet'})"
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """By event type."""
+        return MappingProxyType(self._jobs)
+
+    def job(
+        self,
+        event_type: str,
+        *,
+        retry: Retry | None = None,
+        time_limit: float | None = None,
+        on_error: OnError = "retry",
+        batch: int | None = None,
+        checkpoint_every: int = 1,
+    ) -> Callable[[Handler], Handler]:
+        """Have a function called as `handle(message, context)` for every event of a type; it may be sync or async.
+
+        `retry`: a message that fails comes back later, up to so many attempts; then, or at once without `retry`, it goes to
+        the topic `<app>.dead`. `on_error="block"`: it is tried again in place and its queue waits, for strict order.
+        `time_limit`: seconds after which an attempt has failed. `batch`: hand over a list of up to so many messages that
+        are there. `checkpoint_every`: record every so many messages instead of each one; after a crash, up to so many are
+        repeated.
+        """
+
+        def register(handler: Handler) -> Handler:
+            if event_type in self._jobs:
+                raise Invalid(f"{event_type!r} has a job in this application already: {self._jobs[event_type].name}")
+            self._jobs[event_type] = Job(event_type, handler, retry, time_limit, on_error, batch, checkpoint_every)
+            return handler
+
+        return register
+
+
+def _check_options(job: Job) -> None:
+    if job.on_error not in get_args(OnError):
+        raise Invalid(f"on_error is 'retry' or 'block', not {job.on_error!r}")
+    if job.retry is not None and not isinstance(job.retry, Retry):
+        raise Invalid(f"retry is a Retry(...), not {job.retry!r}")
+    if job.time_limit is not None and job.time_limit <= 0:
+        raise Invalid("time_limit is a positive number of seconds, or None")
+    if job.batch is not None and job.batch < 1:
+        raise Invalid("batch is at least 1, or None for one message at a time")
+    if job.checkpoint_every < 1:
+        raise Invalid("checkpoint_every is at least 1")
+
+
+def _check_handler(handler: Callable[..., Any], first: str) -> None:
+    name = getattr(handler, "__qualname__", repr(handler))
+    if not callable(handler):
+        raise Invalid(f"a job is a function, not {handler!r}")
+    try:
+        signature = inspect.signature(handler)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise Invalid(f"the job {name}{signature} cannot be called as {name}({first}, context): {error}") from error
+
+
+def _is_async(handler: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004

@@ -1,0 +1,77 @@
+"""Which queues there are: the partitions of the event types that the application has jobs for.
+
+New event types and new partitions are found without a restart. Every worker looks; the first to see a partition makes its
+queue, and for everybody else it is there already.
+"""
+
+import asyncio
+
+import structlog
+
+from meantime.errors import CorruptRecord, MeantimeError, NotFound
+from meantime.sdk.async_client import AsyncClient
+from meantime.workers.model import Source
+from meantime.workers.store import AppStore
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY = 5.0
+WAIT_EVERY = 1.0
+"""Seconds between looks for an event type that is not there yet."""
+
+
+class Discovery:
+    def __init__(self, client: AsyncClient, store: AppStore, event_types: frozenset[str]) -> None:
+        self._client = client
+        self._store = store
+        self._event_types = event_types
+        self._sources: dict[str, Source] = {}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for event_type in sorted(self._event_types):
+                group.create_task(self._follow(event_type))
+
+    async def eligible(self, queues: list[str]) -> list[str]:
+        """Those that the application has a job for."""
+        unknown = [queue for queue in queues if queue not in self._sources]
+        await asyncio.gather(*map(self._learn, unknown))
+        return [queue for queue in queues if queue in self._sources and self._is_mine(self._sources[queue])]
+
+    def _is_mine(self, source: Source) -> bool:
+        return source.event_type in self._event_types
+
+    async def _learn(self, queue: str) -> None:
+        try:
+            source = (await self._store.queue(queue)).record.source
+        except (NotFound, CorruptRecord) as error:
+            log.error("queue_unreadable", queue=queue, detail=error.detail)
+            return
+        self._sources[queue] = source
+
+    async def _follow(self, event_type: str) -> None:
+        missing = False
+        while True:
+            try:
+                await self._look(event_type)
+                missing = False
+            except NotFound:
+                if not missing:
+                    log.warning("event_type_unknown", event_type=event_type, hint="waiting for it to be created")
+                missing = True
+            except MeantimeError as error:
+                log.warning("partitions_unknown", event_type=event_type, detail=error.detail)
+            await asyncio.sleep(WAIT_EVERY if missing else LOOK_EVERY)
+
+    async def _look(self, event_type: str) -> None:
+        partitions = await self._client.partitions(event_type)
+        sources = [Source(event_type, partition.partition) for partition in partitions]
+        self._sources |= {source.queue: source for source in sources}
+        await self._store.session.wait_connected()
+        known = await self._store.queues()
+        if all(source.queue in known for source in sources):
+            return
+        await self._store.ensure()
+        created = await self._store.create_queues(sources, known)
+        if created:
+            log.info("queues_made", event_type=event_type, queues=created)

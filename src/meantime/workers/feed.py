@@ -1,0 +1,184 @@
+"""Messages for queues, over HTTP from any node.
+
+Queues of one event type that are taken together share one stream. If one of them does not keep up it gets a stream of its
+own, at the speed of its job, so that nobody waits for anybody. A stream that breaks is opened again at another node, where
+the last line ended. A cursor that has expired is moved to the oldest message there is, loudly.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import structlog
+
+from meantime.errors import CursorsUnavailable, MeantimeError, NotFound, UnexpectedAnswer
+from meantime.sdk.calls import Call, body, nothing, path
+from meantime.sdk.reading import Lines
+from meantime.sdk.transport import AsyncSender, StreamBroken
+from meantime.workers.app import Message
+from meantime.workers.inbox import Inbox
+from meantime.workers.model import Source
+
+log = structlog.get_logger(__name__)
+
+KEEP_ALIVE_EVERY = 5
+SILENCE_FOR = 15.0
+PATIENCE = 0.1
+"""Seconds that the others on a stream wait for one queue."""
+AGAIN_AFTER = 1.0
+BEGIN = "BEGIN"
+
+
+class Place(msgspec.Struct, frozen=True):
+    partition: str
+    offset: str
+
+
+class Line(msgspec.Struct, frozen=True):
+    cursor: Place
+    events: list[Any] = []
+    written_at_ms: list[int] = []
+
+
+_line = msgspec.json.Decoder(Line)
+
+
+class Feeds:
+    """All streams of a worker."""
+
+    def __init__(self, sender: AsyncSender, may_work: Callable[[], bool]) -> None:
+        self.sender = sender
+        self.may_work = may_work
+        """Whether jobs are started at all; while they are not, nobody is to blame for a full inbox."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, inboxes: Iterable[tuple[Source, Inbox]]) -> None:
+        """Fill these inboxes until they are closed."""
+        by_event_type: dict[str, dict[str, Inbox]] = {}
+        for source, inbox in inboxes:
+            by_event_type.setdefault(source.event_type, {})[source.partition] = inbox
+        for event_type, group in by_event_type.items():
+            self._start(Feed(self, event_type, group))
+
+    def move_out(self, event_type: str, partition: str, inbox: Inbox) -> None:
+        """Give one queue a stream of its own."""
+        log.debug("stream_of_its_own", event_type=event_type, partition=partition)
+        self._start(Feed(self, event_type, {partition: inbox}))
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, feed: "Feed") -> None:
+        task = asyncio.create_task(feed.run(), name=f"feed {feed.event_type}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class Feed:
+    """One stream; ends when none of its inboxes is open any more."""
+
+    def __init__(self, feeds: Feeds, event_type: str, inboxes: dict[str, Inbox]) -> None:
+        self.event_type = event_type
+        self._feeds = feeds
+        self._inboxes = inboxes
+
+    async def run(self) -> None:
+        while self._open():
+            pause = 0.05
+            try:
+                await self._read()
+            except StreamBroken:
+                pass
+            except CursorsUnavailable as error:
+                pause = self._restart(error)
+            except NotFound:
+                log.warning("event_type_unknown", event_type=self.event_type, hint="waiting for it")
+                pause = AGAIN_AFTER
+            except MeantimeError as error:
+                log.warning("stream_refused", event_type=self.event_type, detail=error.detail)
+                pause = AGAIN_AFTER
+            except Exception:
+                log.exception("stream_failed", event_type=self.event_type)
+                pause = AGAIN_AFTER
+            await asyncio.sleep(pause)
+
+    def _open(self) -> bool:
+        self._inboxes = {partition: inbox for partition, inbox in self._inboxes.items() if not inbox.closed}
+        return bool(self._inboxes)
+
+    async def _read(self) -> None:
+        lines = Lines()
+        async with self._feeds.sender.stream(self._call(), silence_for=SILENCE_FOR) as stream:
+            async for chunk in stream.chunks:
+                for line in lines.feed(chunk):
+                    await self._deliver(line)
+                if not self._open():
+                    return
+
+    def _call(self) -> Call[None]:
+        query = {"batch_limit": 1, "batch_flush_timeout": KEEP_ALIVE_EVERY, "written_at": "true"}
+        cursors = [{"partition": partition, "offset": inbox.position or BEGIN} for partition, inbox in self._inboxes.items()]
+        target = path("event-types", self.event_type, "events", query=query)
+        return Call("GET", target, nothing, headers={"X-Nakadi-Cursors": body(cursors).decode()})
+
+    async def _deliver(self, text: bytes) -> None:
+        line = _read_line(text)
+        inbox = self._inboxes.get(line.cursor.partition)
+        if inbox is None or not line.events:
+            return
+        if inbox.closed:
+            del self._inboxes[line.cursor.partition]
+            return
+        inbox.put(self._message(line), len(text))
+        if inbox.full and not await self._room(inbox):
+            del self._inboxes[line.cursor.partition]
+            self._feeds.move_out(self.event_type, line.cursor.partition, inbox)
+
+    async def _room(self, inbox: Inbox) -> bool:
+        while not await inbox.room(None if len(self._inboxes) == 1 else PATIENCE):
+            if self._feeds.may_work():
+                return False
+        return True
+
+    def _message(self, line: Line) -> Message:
+        written_at_ms = line.written_at_ms[0] if line.written_at_ms else 0
+        return Message(line.events[0], self.event_type, line.cursor.partition, line.cursor.offset, written_at_ms)
+
+    def _restart(self, error: CursorsUnavailable) -> float:
+        """Go on where it is possible; seconds to wait before."""
+        pause = 0.0
+        for refused in error.extras.get("cursors", ()):
+            partition = str(refused.get("partition"))
+            inbox = self._inboxes.get(partition)
+            if inbox is None:
+                continue
+            going_on_after = refused.get("restart_from")
+            log.error(
+                "position_not_available",
+                event_type=self.event_type,
+                partition=partition,
+                cursor=inbox.position,
+                going_on_after=going_on_after,
+                detail=refused.get("detail"),
+            )
+            if going_on_after:
+                inbox.position = str(going_on_after)
+            elif len(self._inboxes) == 1:
+                pause = AGAIN_AFTER
+            else:
+                self._feeds.move_out(self.event_type, partition, self._inboxes.pop(partition))
+        return pause
+
+
+def _read_line(text: bytes) -> Line:
+    try:
+        line = _line.decode(text)
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(f"cannot read a line of the stream ({error}): {text[:200]!r}") from error
+    if len(line.events) > 1:
+        raise UnexpectedAnswer(f"a line with {len(line.events)} events was not asked for")
+    return line

@@ -1,0 +1,65 @@
+"""What waits for one queue's job: bounded, in order, and told apart from what belonged to an earlier position."""
+
+from collections import deque
+from collections.abc import Callable
+
+from meantime.coordination.pulse import Pulse
+from meantime.workers.app import Message
+
+MOST_MESSAGES = 256
+MOST_BYTES = 2 << 20
+
+
+class Inbox:
+    """`position` is the cursor of the last message that was put in; a stream that breaks goes on there. A queue whose
+    record has a `last` and no cursor starts at the oldest message and lets go by what was written before `last`."""
+
+    def __init__(self, position: str, arrived: Callable[[], None], skip_before_ms: int = 0) -> None:
+        self.position = position
+        self.closed = False
+        self._skip_before_ms = skip_before_ms
+        self._arrived = arrived
+        self._waiting: deque[tuple[Message, int]] = deque()
+        self._bytes = 0
+        self._freed = Pulse()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        return not self.closed and (len(self._waiting) >= MOST_MESSAGES or self._bytes >= MOST_BYTES)
+
+    def put(self, message: Message, size: int) -> None:
+        self.position = message.cursor
+        if message.written_at_ms < self._skip_before_ms:
+            return
+        self._waiting.append((message, size))
+        self._bytes += size
+        if len(self._waiting) == 1:
+            self._arrived()
+
+    def take(self, most: int) -> list[Message]:
+        """Up to so many messages that are there."""
+        was_full = self.full
+        taken: list[Message] = []
+        while self._waiting and len(taken) < most:
+            message, size = self._waiting.popleft()
+            self._bytes -= size
+            taken.append(message)
+        if was_full:
+            self._freed.beat()
+        return taken
+
+    async def room(self, within: float | None) -> bool:
+        """Wait until there is room; False when `within` seconds have passed without."""
+        while self.full:
+            if not await self._freed.beyond(self._freed.count, within):
+                return False
+        return True
+
+    def close(self) -> None:
+        """Whatever comes from now on is for nobody."""
+        self.closed = True
+        self._waiting.clear()
+        self._freed.beat()

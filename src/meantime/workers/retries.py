@@ -1,0 +1,145 @@
+"""What becomes of a message that its job has failed on: back later through the topic `<app>.retry`, or to `<app>.dead`.
+
+Every attempt is one message of the retry topic with an id made of queue, cursor and attempt. So the record of a failure can
+be repeated after a crash without making a second one: the next attempt is put down first, then the present one is removed.
+"""
+
+import traceback
+from typing import Any
+
+import msgspec
+import structlog
+
+from meantime.errors import Invalid, NotFound
+from meantime.sdk.async_client import AsyncClient
+from meantime.workers.app import Job, Message
+from meantime.workers.meters import DEAD, RETRIED
+from meantime.workers.model import Source
+
+log = structlog.get_logger(__name__)
+
+LARGEST_BODY = 4 << 20
+"""Room for the largest event and its history."""
+LONGEST_TRACE = 16_000
+LONGEST_ERROR = 2_000
+LONGEST_HISTORY = 20
+
+
+class PastAttempt(msgspec.Struct, frozen=True):
+    attempt: int
+    error: str
+    failed_at_ms: int
+
+
+class RetryBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A message on its way back to its job."""
+
+    event: Any
+    event_type: str
+    partition: str
+    cursor: str
+    written_at_ms: int
+    attempt: int
+    history: list[PastAttempt] = []
+
+    @property
+    def message(self) -> Message:
+        return Message(self.event, self.event_type, self.partition, self.cursor, self.written_at_ms, self.attempt)
+
+
+class DeadBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that nobody tries any more, and why."""
+
+    event: Any
+    event_type: str
+    partition: str
+    cursor: str
+    error: str
+    traceback: str
+    attempts: int
+    history: list[PastAttempt] = []
+
+
+def retry_topic(app: str) -> str:
+    return f"{app}.retry"
+
+
+def dead_topic(app: str) -> str:
+    return f"{app}.dead"
+
+
+class Afterwards:
+    """Puts failed messages where they belong; fulfils `processing.Failures`."""
+
+    def __init__(self, client: AsyncClient, app: str) -> None:
+        self._client = client
+        self._app = app
+
+    async def pass_on(self, job: Job, message: Message, error: BaseException) -> None:
+        await self.put(job, message, error, [])
+
+    async def put(self, job: Job, message: Message, error: BaseException, history: list[PastAttempt]) -> None:
+        """To the next attempt if there is one, else to the dead letters. Raises when it is not safe yet."""
+        now_ms = round(self._client.now() * 1000)
+        past = [*history, PastAttempt(message.attempt, _sentence(error), now_ms)][-LONGEST_HISTORY:]
+        if job.retry and message.attempt < job.retry.attempts:
+            await self._retry(job.retry.delay_after(message.attempt), message, past)
+            RETRIED.labels(job.event_type).inc()
+        else:
+            await self._bury(message, error, past)
+            DEAD.labels(job.event_type).inc()
+
+    async def ensure(self, topic: str) -> None:
+        try:
+            await self._client.create_topic(topic, max_body_bytes=LARGEST_BODY)
+        except Invalid:
+            await self._client.create_topic(topic)
+
+    async def _retry(self, delay: float, message: Message, history: list[PastAttempt]) -> None:
+        body = RetryBody(
+            event=message.event,
+            event_type=message.event_type,
+            partition=message.partition,
+            cursor=message.cursor,
+            written_at_ms=message.written_at_ms,
+            attempt=message.attempt + 1,
+            history=history,
+        )
+        await self._schedule(retry_topic(self._app), f"{_id(message)}:{body.attempt}", body, delay)
+
+    async def _bury(self, message: Message, error: BaseException, history: list[PastAttempt]) -> None:
+        body = DeadBody(
+            event=message.event,
+            event_type=message.event_type,
+            partition=message.partition,
+            cursor=message.cursor,
+            error=_sentence(error),
+            traceback=_printable("".join(traceback.format_exception(error))[-LONGEST_TRACE:]),
+            attempts=message.attempt,
+            history=history,
+        )
+        await self._schedule(dead_topic(self._app), _id(message), body, 0.0)
+        log.error("dead_letter", event_type=message.event_type, cursor=message.cursor, error=body.error)
+
+    async def _schedule(self, topic: str, id: str, body: msgspec.Struct, delay: float) -> None:
+        document = msgspec.to_builtins(body)
+        try:
+            await self._client.schedule(topic, document, after=delay, id=id)
+        except NotFound:
+            await self.ensure(topic)
+            await self._client.schedule(topic, document, after=delay, id=id)
+
+
+def _id(message: Message) -> str:
+    """The natural id of a message: its queue and its place there."""
+    return f"{Source(message.event_type, message.partition).queue}:{message.cursor}"
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(error)
+    return _printable(f"{type(error).__name__}: {text}"[:LONGEST_ERROR] if text else type(error).__name__)
+
+
+def _printable(text: str) -> str:
+    """Without what JSON cannot carry."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,216 @@
+"""A worker process, put together: session, streams, jobs, retries — from start to hand-over.
+
+SIGTERM, Ctrl-C and `StopWorker` end it in order: jobs in work are finished and recorded, queues are given up, the node is
+removed. A second signal ends it at once.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from meantime import metrics
+from meantime.coordination.session import SessionOptions, open_session
+from meantime.coordination.tasks import running
+from meantime.errors import Invalid, MeantimeError
+from meantime.sdk.async_client import AsyncClient
+from meantime.workers.app import App
+from meantime.workers.balancer import Work
+from meantime.workers.claims import Claim
+from meantime.workers.comeback import Comeback
+from meantime.workers.discovery import Discovery
+from meantime.workers.feed import Feeds
+from meantime.workers.gate import Gate
+from meantime.workers.job import Execution, entered
+from meantime.workers.lagging import follow_lag
+from meantime.workers.layout import NAMESPACE, app_layout, namespace_path
+from meantime.workers.membership import Membership, Terms
+from meantime.workers.meters import QUEUES
+from meantime.workers.processing import QueueWork, Tools
+from meantime.workers.retries import Afterwards
+from meantime.workers.store import AppStore
+from meantime.workers.threads import Threads
+
+log = structlog.get_logger(__name__)
+
+NODES_EVERY = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`urls` are nodes, any of them; more are learned from the first that answers."""
+
+    urls: tuple[str, ...]
+    zookeeper: str
+    key: str | None = None
+    namespace: str = NAMESPACE
+    session_timeout: float = 10.0
+    settle_for: float = 1.0
+    threads: int = 64
+    metrics_port: int | None = None
+    digest: str = ""
+    """`user:password` for ZooKeeper, if it asks for one."""
+
+    def session(self) -> SessionOptions:
+        user, _, password = self.digest.partition(":")
+        return SessionOptions(
+            self.zookeeper, timeout=self.session_timeout, digest_user=user or None, digest_password=password or None
+        )
+
+
+async def run_worker(app: App, options: WorkerOptions) -> None:
+    """Be a worker of this application until a signal or a job says stop."""
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    if options.metrics_port is not None:
+        _serve_metrics(options.metrics_port)
+    async with open_worker(app, options, stop) as worker:
+        await worker.run()
+    log.info("stopped", app=app.name)
+
+
+@asynccontextmanager
+async def open_worker(app: App, options: WorkerOptions, stop: asyncio.Event) -> AsyncIterator["Worker"]:
+    """Everything that a worker needs, opened in order; the application's context is entered first."""
+    threads = Threads(options.threads)
+    async with AsyncExitStack() as stack:
+        stack.callback(threads.close)
+        context = await stack.enter_async_context(entered(app.context))
+        urls = random.sample(options.urls, len(options.urls))
+        client = await stack.enter_async_context(AsyncClient(urls, options.key, producer_group=app.name))
+        session = await stack.enter_async_context(open_session(options.session()))
+        namespace = namespace_path(session.root, options.namespace)
+        yield Worker(
+            app, client, AppStore(session, app_layout(namespace, app.name)), options, Execution(threads, context), stop
+        )
+
+
+class Worker:
+    def __init__(
+        self,
+        app: App,
+        client: AsyncClient,
+        store: AppStore,
+        options: WorkerOptions,
+        execution: Execution,
+        stop: asyncio.Event,
+    ) -> None:
+        self._app = app
+        self._client = client
+        self._store = store
+        self._stop = stop
+        self._options = options
+        self._discovery = Discovery(client, store, frozenset(app.jobs))
+        terms = Terms(options.session_timeout, options.settle_for)
+        self.membership = Membership(store, terms, self._discovery.eligible, self._begin)
+        self._gate = Gate(self.membership.tenure)
+        self._feeds = Feeds(client, lambda: self._gate.open)
+        afterwards = Afterwards(client, app.name)
+        self._tools = Tools(self._gate, self._feeds, execution, afterwards, self._stop_worker)
+        self._comeback = Comeback(client, app, execution, afterwards, self._gate, self._stop_worker)
+        self._works: dict[str, QueueWork] = {}
+
+    async def run(self) -> None:
+        """Until told to stop and everything is handed over."""
+        consumer_id = f"{self._app.name}:{socket.gethostname()[:20]}:{os.getpid()}:{random.randrange(1 << 32):08x}"
+        async with AsyncExitStack() as stack:
+            for name, duty in (
+                ("nodes", self._learn_nodes()),
+                ("discovery", self._discovery.run()),
+                ("gate", self._gate.run(self._store)),
+            ):
+                await stack.enter_async_context(running(duty, name=name))
+            if self._options.metrics_port is not None:
+                await stack.enter_async_context(running(follow_lag(self._client, self._positions), name="lag"))
+            async with running(self._comeback.run(_identifier(consumer_id)), name="comeback"):
+                await self.membership.run(self._stop)
+            await self._comeback.finish()
+            await self._feeds.close()
+
+    def _begin(self, claims: Sequence[Claim], rested: Callable[[], None]) -> list[Work]:
+        """Work on these queues; those of one event type share a stream."""
+        works = [self._work(claim, rested) for claim in claims]
+        self._feeds.open((work.claim.source, work.inbox) for work in works if isinstance(work, QueueWork))
+        return works
+
+    def _work(self, claim: Claim, rested: Callable[[], None]) -> Work:
+        job = self._app.jobs.get(claim.source.event_type)
+        if job is None:
+            log.warning("queue_without_job", queue=claim.queue, event_type=claim.source.event_type)
+            return Declined()
+        work = QueueWork(claim, job, self._tools, lambda: self._ended(claim.queue, rested))
+        self._works[claim.queue] = work
+        QUEUES.set(len(self._works))
+        return work
+
+    def _ended(self, queue: str, rested: Callable[[], None]) -> None:
+        self._works.pop(queue, None)
+        QUEUES.set(len(self._works))
+        rested()
+
+    def _positions(self) -> list[Claim]:
+        return [work.claim for work in self._works.values()]
+
+    def _stop_worker(self, why: str) -> None:
+        log.info("a_job_stops_the_worker", why=why)
+        self._stop.set()
+
+    async def _learn_nodes(self) -> None:
+        """Streams can go to any node; know them all, so that one of them may die."""
+        core = self._client.core
+        while True:
+            try:
+                urls = [node.url.rstrip("/") for node in await self._client.nodes() if node.url]
+                core.urls += tuple(url for url in urls if url not in core.urls)
+            except MeantimeError as error:
+                log.debug("nodes_unknown", detail=error.detail)
+            await asyncio.sleep(NODES_EVERY)
+
+
+class Declined:
+    """A queue that this worker cannot work on: it has no job for it, being of another version perhaps."""
+
+    done = True
+
+    def stop(self) -> None:
+        """Nothing is going on."""
+
+    def wake(self) -> None:
+        """Nothing is going on."""
+
+    def abandon(self) -> None:
+        """Nothing is going on."""
+
+
+def _identifier(text: str) -> str:
+    return "".join(
+        character if character.isascii() and (character.isalnum() or character in "._:@-") else "-" for character in text
+    )
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    def heard(number: int) -> None:
+        if stop.is_set():
+            log.warning("stopping_at_once")
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, heard, number)
+
+
+def _serve_metrics(port: int) -> None:
+    from prometheus_client import start_http_server
+
+    try:
+        start_http_server(port, addr="127.0.0.1", registry=metrics.REGISTRY)
+    except OSError as error:
+        raise Invalid(
+            f"cannot serve metrics on port {port}: {error.strerror}; choose another with --metrics-port"
+        ) from error
