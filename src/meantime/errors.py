@@ -13,6 +13,8 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     ├── Forbidden               it is known who is asking, and they may not
     ├── NotFound                there is no such thing
     ├── Conflict                it is there already, or somebody is at it
+    │   ├── StaleVersion        it has changed since the caller looked
+    │   └── MessageLeased       a consumer has the lease of the message
     │   └── VersionMoved        a compare-and-set came too late
     ├── TooLarge                the body is over a stated limit
     ├── HeadersTooLarge         the headers are
@@ -103,6 +105,18 @@ class VersionMoved(Conflict):
     """Somebody else has changed it in the meantime."""
 
     code = "version_moved"
+
+
+class StaleVersion(Conflict):
+    """It has another version by now."""
+
+    code = "stale_version"
+
+
+class MessageLeased(Conflict):
+    """A consumer has the lease of this message."""
+
+    code = "leased"
 
 
 class TooLarge(MeantimeError):

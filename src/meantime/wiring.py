@@ -33,6 +33,7 @@ from meantime.database.pool import open_database
 from meantime.errors import Invalid
 from meantime.streams.reading import open_reading
 from meantime.streams.slice import StreamsOptions, open_streams
+from meantime.topics.slice import open_topics
 
 log = structlog.get_logger(__name__)
 
@@ -72,8 +73,11 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         reading = await opened.enter_async_context(
             open_reading(streams.catalog, streams.admins, max_streams=config.max_streams)
         )
+        topics = await opened.enter_async_context(
+            open_topics(database.uri, listener, cluster.clock, cluster.health, config.id)
+        )
         edge = Edge(
-            create_app(Services(cluster=cluster, streams=streams, reading=reading)),
+            create_app(Services(cluster=cluster, streams=streams, reading=reading, topics=topics)),
             clock=cluster.clock,
             limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
             door=Doorkeeper(database, listener) if config.auth else None,

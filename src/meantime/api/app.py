@@ -10,12 +10,13 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
-from meantime.api import common, cursors, event_types, publishing, reading, storages, timelines
+from meantime.api import common, cursors, event_types, publishing, reading, storages, timelines, topics
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaPage
 from meantime.cluster.view import ClusterView
 from meantime.streams.reading import Reading
 from meantime.streams.slice import Streams
+from meantime.topics.slice import Topics
 
 ROUTES: list[Any] = [
     *common.ROUTES,
@@ -25,6 +26,7 @@ ROUTES: list[Any] = [
     *cursors.ROUTES,
     *storages.ROUTES,
     *timelines.ROUTES,
+    *topics.ROUTES,
 ]
 
 
@@ -35,6 +37,7 @@ class Services:
     cluster: ClusterView
     streams: Streams
     reading: Reading
+    topics: Topics
 
 
 def create_app(services: Services) -> Litestar:

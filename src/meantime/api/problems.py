@@ -23,6 +23,8 @@ STATUS = {
     "forbidden": 403,
     "not_found": 404,
     "conflict": 409,
+    "stale_version": 409,
+    "leased": 409,
     "corrupt_record": 409,
     "too_large": 413,
     "headers_too_large": 431,

@@ -26,12 +26,13 @@ class Lines(Protocol):
 class LineStream(Response[bytes]):
     """The headers are sent at once; the stream is closed when it ends, when the client goes, or when it is cut."""
 
-    def __init__(self, lines: Lines, headers: dict[str, str] | None = None) -> None:
-        super().__init__(b"", media_type=MEDIA_TYPE, headers=headers)
+    def __init__(self, lines: Lines, headers: dict[str, str] | None = None, media_type: str = MEDIA_TYPE) -> None:
+        super().__init__(b"", media_type=media_type, headers=headers)
         self._lines = lines
+        self._kind = media_type
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"cache-control", b"no-store")]
+        headers = [(b"content-type", self._kind.encode()), (b"cache-control", b"no-store")]
         headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()]
         return _Sending(self._lines, headers)
 

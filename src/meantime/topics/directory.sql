@@ -38,12 +38,13 @@ SELECT topic_id, deleted_at_ms FROM topics WHERE deleted_at_ms IS NOT NULL
 DELETE FROM topics WHERE topic_id = %(topic_id)s AND deleted_at_ms <= %(before_ms)s
 
 -- name: claim_consumer
--- A consumer has one stream in the whole cluster; one that has been silent for too long is taken for gone.
+-- A consumer has one stream in the whole cluster; one that has been silent for too long is taken for gone, and so is one of a
+-- former life of this node.
 INSERT INTO topic_consumers AS c (topic_id, consumer_id, mode, node_id, session_id, buffer, seen_at_ms)
 VALUES (%(topic_id)s, %(consumer_id)s, %(mode)s, %(node_id)s, %(session_id)s, %(buffer)s, %(now_ms)s)
 ON CONFLICT (topic_id, consumer_id, mode) DO UPDATE
 SET node_id = excluded.node_id, session_id = excluded.session_id, buffer = excluded.buffer, seen_at_ms = excluded.seen_at_ms
-WHERE c.seen_at_ms < %(silent_ms)s
+WHERE c.seen_at_ms < %(silent_ms)s OR (c.node_id = %(node_id)s AND c.session_id <> %(session_id)s)
 RETURNING c.consumer_id
 
 -- name: note_consumers
@@ -66,7 +67,7 @@ WHERE topic_id = %(topic_id)s AND consumer_id = %(consumer_id)s AND mode = %(mod
 
 -- name: forget_node
 -- A node that starts has no streams yet: what bears its name is of its former life.
-DELETE FROM topic_consumers WHERE node_id = %(node_id)s
+DELETE FROM topic_consumers WHERE node_id = %(node_id)s AND session_id <> %(session_id)s
 
 -- name: forget_silent
 DELETE FROM topic_consumers WHERE seen_at_ms < %(silent_ms)s

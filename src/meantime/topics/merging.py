@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -20,14 +21,37 @@ class _Call(Generic[Item, Result]):
     answer: asyncio.Future[list[Result]]
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes(Generic[Item]):
+    """How much fits into one statement: so many items, and so much weight."""
+
+    most: int = 1000
+    weigh: Callable[[Item], int] = lambda _: 0
+    heaviest: int = 8 * 1024 * 1024
+
+    def pieces(self, items: Sequence[Item]) -> list[Sequence[Item]]:
+        """Cut in order; an item that is too heavy alone is a piece of its own."""
+        cuts, start, weight = [0], 0, 0
+        for index, item in enumerate(items):
+            weight += self.weigh(item)
+            if index > start and (index - start >= self.most or weight > self.heaviest):
+                cuts.append(index)
+                start, weight = index, self.weigh(item)
+        return [items[begin:end] for begin, end in pairwise([*cuts, len(items)])]
+
+
 class Merger(Generic[Item, Result]):
     """Runs `run(items)`, which answers with one result per item in the same order, at most `lanes` times at once."""
 
     def __init__(
-        self, run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, most: int = 1000, lanes: int = 2
+        self,
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        sizes: Sizes[Item] | None = None,
+        lanes: int = 2,
     ) -> None:
         self._run = run
-        self._most = most
+        self._sizes = sizes or Sizes()
         self._free_lanes = lanes
         self._waiting: deque[_Call[Item, Result]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -35,8 +59,8 @@ class Merger(Generic[Item, Result]):
     async def submit(self, items: Sequence[Item]) -> list[Result]:
         """The results of these items; more than fit into a statement are run in pieces."""
         results: list[Result] = []
-        for start in range(0, len(items), self._most):
-            results += await self._enqueue(items[start : start + self._most])
+        for piece in self._sizes.pieces(items):
+            results += await self._enqueue(piece)
         return results
 
     async def _enqueue(self, items: Sequence[Item]) -> list[Result]:
@@ -57,11 +81,14 @@ class Merger(Generic[Item, Result]):
             self._free_lanes += 1
 
     def _take(self) -> list[_Call[Item, Result]]:
-        batch = [self._waiting.popleft()]
-        size = len(batch[0].items)
-        while self._waiting and size + len(self._waiting[0].items) <= self._most:
+        batch: list[_Call[Item, Result]] = []
+        size = weight = 0
+        while self._waiting:
+            size += len(self._waiting[0].items)
+            weight += sum(map(self._sizes.weigh, self._waiting[0].items))
+            if batch and (size > self._sizes.most or weight > self._sizes.heaviest):
+                break
             batch.append(self._waiting.popleft())
-            size += len(batch[-1].items)
         return batch
 
     async def _run_batch(self, batch: list[_Call[Item, Result]]) -> None:

@@ -44,6 +44,16 @@ class Topic(msgspec.Struct, frozen=True):
     settings: Settings
 
 
+class Draft(msgspec.Struct, frozen=True):
+    """A message as a producer asks for it, not checked yet. `body` is JSON text as it was given."""
+
+    id: str | None = None
+    at_ms: int | None = None
+    after_ms: int | None = None
+    body: msgspec.Raw = msgspec.Raw()
+    body_b64: str | None = None
+
+
 class NewMessage(msgspec.Struct, frozen=True):
     """A message that has been checked and may be created."""
 
@@ -62,7 +72,7 @@ class Refused(msgspec.Struct, frozen=True):
     error: str
 
 
-class Created(msgspec.Struct, frozen=True):
+class Created(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one message of a batch."""
 
     id: str | None
@@ -117,7 +127,7 @@ class Claim(msgspec.Struct, frozen=True):
     at_ms: int | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one entry: `ok`, or the first reason why nothing was changed."""
 
     id: str | None

@@ -102,6 +102,8 @@ def deal(bucket_count: int, consumers: Sequence[str]) -> dict[str, tuple[int, in
 
 def interleave(rooms: Sequence[int], limit: int) -> list[int]:
     """Whose turn it is, message by message: indexes into `rooms`, each as often as it has room, all in turn."""
+    if len(rooms) == 1:
+        return [0] * min(rooms[0], limit)
     turns: list[int] = []
     left = list(rooms)
     while len(turns) < limit and any(left):

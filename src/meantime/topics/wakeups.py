@@ -1,7 +1,8 @@
 """News between nodes: something becomes due soon, a consumer's leases changed, a topic or the consumers changed.
 
 News only saves time. Whoever hears nothing finds out by looking at the database now and then, so news may be late, doubled
-or lost. They are sent after the commit and outside of it: PostgreSQL lets only one transaction with a NOTIFY commit at a time.
+or lost. They are sent after the commit and outside of it: PostgreSQL lets only one transaction with a NOTIFY commit at a
+time.
 """
 
 import asyncio

@@ -1,0 +1,108 @@
+"""`/topics`: their settings, what is ahead in them, who takes from them. Messages and leases have modules of their own."""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, delete, get, post, put
+from litestar.enums import MediaType
+from litestar.params import Dependency, FromPath
+
+from meantime.api import topic_leases, topic_messages
+from meantime.api.identity import AnyRequest, allow, identity_of
+from meantime.api.topic_forms import RedriveForm, read, topic_view
+from meantime.errors import Invalid
+from meantime.topics.rules import AVAILABLE, DEAD, PROCESSING, WAITING
+from meantime.topics.settings import Wish
+from meantime.topics.slice import Topics
+
+TheTopics = Annotated[Topics, Dependency(skip_validation=True)]
+
+MOST_REDRIVEN = 10_000
+
+
+@put("/topics/{topic:str}", tags=["topics"], summary="Make a topic, or change its settings")
+async def put_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[Any]:
+    """All settings are optional; an omitted one keeps its value. `bucket_count` cannot change."""
+    allow(request, "admin")
+    made, new = await topics.put(topic, read(await request.body(), Wish))
+    return Response(topic_view(made), status_code=201 if new else 200)
+
+
+@get("/topics", tags=["topics"], summary="All topics")
+async def list_topics(request: AnyRequest, topics: TheTopics) -> dict[str, Any]:
+    identity_of(request)
+    return {"topics": [topic_view(topic) for topic in await topics.all()]}
+
+
+@get("/topics/{topic:str}", tags=["topics"], summary="A topic's settings, and how many messages it has")
+async def get_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
+    identity_of(request)
+    found = await topics.get(topic)
+    return topic_view(found) | {"counts": msgspec.to_builtins(await topics.counts(topic))}
+
+
+@delete("/topics/{topic:str}", tags=["topics"], summary="Delete a topic with all its messages", status_code=202)
+async def delete_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
+    """It does not exist any more from now on; its name is free when all is removed."""
+    allow(request, "admin")
+    await topics.delete_topic(topic)
+    return Response(b"{}", status_code=202, media_type=MediaType.JSON)
+
+
+@get("/topics/{topic:str}/load", tags=["topics"], summary="What is ahead, slot by slot")
+async def load(
+    request: AnyRequest, topics: TheTopics, topic: FromPath[str], from_ms: int, to_ms: int, step_ms: int
+) -> dict[str, Any]:
+    """Half-open slots from `from_ms`, at most 10,000; every slot is listed."""
+    identity_of(request)
+    return {"slots": msgspec.to_builtins(await topics.load(topic, from_ms, to_ms, step_ms))}
+
+
+@get("/topics/{topic:str}/count", tags=["topics"], summary="How many messages there are, by status and range")
+async def count(
+    request: AnyRequest,
+    topics: TheTopics,
+    topic: FromPath[str],
+    status: str | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+) -> dict[str, int]:
+    identity_of(request)
+    counts = await topics.counts(topic, from_ms, to_ms)
+    by_status = {WAITING: counts.waiting, PROCESSING: counts.processing, AVAILABLE: counts.available, DEAD: counts.dead}
+    if status is not None and status not in by_status:
+        raise Invalid(f"status must be one of {', '.join(by_status)}, not {status!r}", field="status")
+    return {"count": by_status[status] if status is not None else sum(by_status.values())}
+
+
+@get("/topics/{topic:str}/consumers", tags=["topics"], summary="Who takes messages, on which node")
+async def consumers(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
+    identity_of(request)
+    return {"consumers": msgspec.to_builtins(await topics.consumers_of(topic))}
+
+
+@post("/topics/{topic:str}/redrive", tags=["topics"], summary="Send dead messages back", status_code=200)
+async def redrive(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
+    """`{to?, limit?}`: dead letters go back to the topic they came from, or to `to`, and start again from the first
+    attempt. Answers with how many moved, and how many were skipped because their topic is gone or has that id."""
+    allow(request, "admin")
+    form = read(await request.body(), RedriveForm)
+    limit = MOST_REDRIVEN if form.limit is None else form.limit
+    if not 1 <= limit <= MOST_REDRIVEN:
+        raise Invalid(f"limit must be from 1 to {MOST_REDRIVEN}", field="limit")
+    redriven: dict[str, Any] = msgspec.to_builtins(await topics.redrive(topic, form.to, limit))
+    return redriven
+
+
+ROUTES = [
+    put_topic,
+    list_topics,
+    get_topic,
+    delete_topic,
+    load,
+    count,
+    consumers,
+    redrive,
+    *topic_messages.ROUTES,
+    *topic_leases.ROUTES,
+]

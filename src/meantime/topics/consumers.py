@@ -1,0 +1,138 @@
+"""Who takes messages, in the whole cluster: registered in PostgreSQL, kept alive by a beat.
+
+A consumer has one stream per topic in the whole cluster. Its registration says so; it is renewed every two seconds, and a
+consumer whose node has been silent for eight is taken for gone. A node that finds its registration taken over ends the
+stream. Pulls are noted, not claimed. From the registrations every node deals the same buckets to the same consumers.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from meantime.clock import Clock
+from meantime.errors import Conflict
+from meantime.topics.model import Consumer, Topic
+from meantime.topics.postgres_directory import Register
+from meantime.topics.takers import Stream
+from meantime.topics.wakeups import ConsumersChanged, News, Wakeups
+
+BEAT_EVERY = 2.0
+SILENT_FOR_MS = 8_000
+PULLING_FOR = 10.0
+
+Key = tuple[int, str]
+"""(topic_id, consumer_id)"""
+
+
+@dataclass(slots=True)
+class _Here:
+    """What goes on at this node."""
+
+    streams: dict[Key, Stream] = field(default_factory=dict)
+    pulls: dict[Key, float] = field(default_factory=dict)
+
+
+class Consumers:
+    def __init__(self, register: Register, clock: Clock, wakeups: Wakeups, node_id: str) -> None:
+        self._register = register
+        self._clock = clock
+        self._wakeups = wakeups
+        self._node_id = node_id
+        self._here = _Here()
+        self._known: list[Consumer] = []
+        self._outdated = True
+        self._newborn = True
+        self.on_change: Callable[[], None] = lambda: None
+        wakeups.on_news(self._hear)
+
+    async def claim(self, topic: Topic, stream: Stream) -> None:
+        """Raise Conflict when this consumer has a stream already, on whichever node."""
+        key = topic.topic_id, stream.consumer_id
+        taken = self._here.streams.setdefault(key, stream) is not stream
+        if taken or not await self._claim(key, stream):
+            raise Conflict(f"consumer {stream.consumer_id!r} has a stream of topic {topic.name!r} already")
+        await self._changed()
+
+    async def _claim(self, key: Key, stream: Stream) -> bool:
+        now_ms = self._clock.now_ms()
+        claimed = False
+        try:
+            claimed = await self._register.claim(*key, stream.buffer, now_ms, now_ms - SILENT_FOR_MS)
+        finally:
+            if not claimed:
+                del self._here.streams[key]
+        return claimed
+
+    async def release(self, topic: Topic, stream: Stream) -> None:
+        key = topic.topic_id, stream.consumer_id
+        if self._here.streams.get(key) is stream:
+            del self._here.streams[key]
+            await self._register.release(*key)
+            await self._changed()
+
+    def note_pull(self, topic: Topic, consumer_id: str) -> bool:
+        """Whether that is news."""
+        key = topic.topic_id, consumer_id
+        new = key not in self._here.pulls
+        self._here.pulls[key] = time.monotonic()
+        return new
+
+    def stream_here(self, key: Key) -> Stream | None:
+        return self._here.streams.get(key)
+
+    def streams_elsewhere(self, key: Key) -> bool:
+        return any(
+            one.mode == "push" and (one.topic_id, one.consumer_id) == key and one.node_id != self._node_id
+            for one in self._known
+        )
+
+    def of_topic(self, topic_id: int) -> list[Consumer]:
+        """All that are known, those of this node as they are now."""
+        elsewhere = [one for one in self._known if one.topic_id == topic_id and one.node_id != self._node_id]
+        streams = [
+            Consumer(topic_id, key[1], self._node_id, "push", stream.buffer)
+            for key, stream in self._here.streams.items()
+            if key[0] == topic_id
+        ]
+        pulls = [Consumer(topic_id, key[1], self._node_id, "pull", None) for key in self._here.pulls if key[0] == topic_id]
+        return sorted(elsewhere + streams + pulls, key=lambda one: (one.consumer_id, one.mode))
+
+    async def run_once(self) -> None:
+        """Give a sign of life, end what was taken over, and see who else is there."""
+        now_ms = self._clock.now_ms()
+        if self._newborn:
+            await self._register.forget_former_life()
+            self._newborn = False
+        self._drop_old_pulls()
+        before = dict(self._here.streams)
+        mine = await self._register.beat(now_ms)
+        for key, stream in before.items():
+            if key not in mine and self._here.streams.get(key) is stream:
+                del self._here.streams[key]
+                stream.end(Conflict(f"the stream of consumer {key[1]!r} was taken over by another node"))
+        for key in mine - before.keys() - self._here.streams.keys():
+            await self._register.release(*key)
+        if self._here.pulls:
+            await self._register.note_pulls(sorted(self._here.pulls), now_ms)
+        await self._refresh()
+
+    async def refresh_if_outdated(self) -> None:
+        if self._outdated:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        self._outdated = False
+        self._known = await self._register.consumers(self._clock.now_ms() - SILENT_FOR_MS)
+        self.on_change()
+
+    async def _changed(self) -> None:
+        self._wakeups.tell(ConsumersChanged())
+        await self._refresh()
+
+    def _drop_old_pulls(self) -> None:
+        oldest = time.monotonic() - PULLING_FOR
+        self._here.pulls = {key: at for key, at in self._here.pulls.items() if at >= oldest}
+
+    def _hear(self, news: News | None) -> None:
+        if news is None or isinstance(news, ConsumersChanged):
+            self._outdated = True

@@ -1,0 +1,106 @@
+"""What holders of leases do: extend, release and delete, each claim with the version that they believe in.
+
+Only the present holder, with the present version, before its lease ends: everything else is refused and changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from meantime.clock import Clock
+from meantime.topics import rules
+from meantime.topics.merging import Merger
+from meantime.topics.model import Claim, Due, Outcome, Position, Stage, Topic
+from meantime.topics.postgres import NO_VERSION, HolderRow, Key, Messages
+from meantime.topics.postgres_pool import Rows
+from meantime.topics.producing import Bell
+from meantime.topics.settling import key_of, settle
+
+_NO_INSTANT = 0
+_INT4 = 1 << 31
+
+
+class Burial(Protocol):
+    async def run_once(self) -> int: ...
+
+
+Freed = Callable[[HolderRow, int | None], None]
+"""Told of a lease that ended (None) or ends at another instant now."""
+
+
+class Holding:
+    def __init__(self, messages: Messages, clock: Clock, bell: Bell, freed: Freed, burial: Burial) -> None:
+        self._messages = messages
+        self._clock = clock
+        self._bell = bell
+        self._freed = freed
+        self._burial = burial
+        self._extensions: Merger[HolderRow, Outcome] = Merger(self._extend)
+        self._releases: Merger[HolderRow, Outcome] = Merger(self._release)
+        self._deletions: Merger[HolderRow, Outcome] = Merger(self._delete)
+
+    async def extend(self, topic: Topic, consumer_id: str, claims: Sequence[Claim]) -> list[Outcome]:
+        """Let leases end at another instant, later or sooner."""
+        return await self._extensions.submit([_row(topic, consumer_id, claim) for claim in claims])
+
+    async def release(self, topic: Topic, consumer_id: str, claims: Sequence[Claim]) -> list[Outcome]:
+        """Give messages back, to be taken by anybody at another instant."""
+        return await self._releases.submit([_row(topic, consumer_id, claim) for claim in claims])
+
+    async def delete(self, topic: Topic, consumer_id: str, claims: Sequence[Claim]) -> list[Outcome]:
+        """Done with these."""
+        return await self._deletions.submit([_row(topic, consumer_id, claim) for claim in claims])
+
+    async def _extend(self, rows: Sequence[HolderRow]) -> list[Outcome]:
+        return await settle(self._messages, self._clock, rows, self._apply_extend, _explain_instant)
+
+    async def _apply_extend(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
+        timely = [row for row in rows if row.at_ms != _NO_INSTANT]
+        changed = await self._messages.extend(timely, now_ms) if timely else []
+        self._tell(timely, {(row[0], row[1]): row[3] for row in changed})
+        return _done(changed)
+
+    async def _release(self, rows: Sequence[HolderRow]) -> list[Outcome]:
+        return await settle(self._messages, self._clock, rows, self._apply_release, _explain_instant)
+
+    async def _apply_release(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
+        timely = [row for row in rows if row.at_ms != _NO_INSTANT]
+        changed = await self._messages.release(timely, now_ms) if timely else []
+        self._tell(timely, {(row[0], row[1]): None for row in changed})
+        for topic_id, message_id, version, at_ms, stage in changed:
+            if stage == Stage.OPEN:
+                self._bell(topic_id, [Due(message_id, version, 0, at_ms)])
+        if any(row[4] == Stage.LAST for row in changed):
+            await self._burial.run_once()
+        return _done(changed)
+
+    async def _delete(self, rows: Sequence[HolderRow]) -> list[Outcome]:
+        return await settle(self._messages, self._clock, rows, self._apply_delete, _explain)
+
+    async def _apply_delete(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
+        deleted = await self._messages.delete_held(rows, now_ms)
+        self._tell(rows, dict.fromkeys(deleted))
+        return {key: Outcome(key[1], rules.OK) for key in deleted}
+
+    def _tell(self, rows: Sequence[HolderRow], changed: dict[Key, int | None]) -> None:
+        for row in rows:
+            if key_of(row) in changed:
+                self._freed(row, changed[key_of(row)])
+
+
+def _row(topic: Topic, consumer_id: str, claim: Claim) -> HolderRow:
+    version = claim.version if claim.version is not None and 0 < claim.version < _INT4 else NO_VERSION
+    at_ms = claim.at_ms if claim.at_ms is not None else _NO_INSTANT
+    return HolderRow(topic.topic_id, claim.id, version, consumer_id, at_ms, topic.settings.dedupe_ms)
+
+
+def _explain(row: HolderRow, position: Position | None, now_ms: int) -> str:
+    return rules.judge_holder(position, row.consumer_id, row.version, now_ms)
+
+
+def _explain_instant(row: HolderRow, position: Position | None, now_ms: int) -> str:
+    reason = _explain(row, position, now_ms)
+    return rules.INVALID_TIME if reason == rules.OK and row.at_ms < now_ms + rules.MIN_AHEAD_MS else reason
+
+
+def _done(rows: Rows) -> dict[Key, Outcome]:
+    return {(row[0], row[1]): Outcome(row[1], rules.OK, row[2], row[3]) for row in rows}

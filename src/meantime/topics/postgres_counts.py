@@ -1,0 +1,75 @@
+"""*See the future*: how many messages stand where, by status.
+
+Open messages are counted from the index of what is due, without reading messages; leases, which are few, are subtracted.
+"""
+
+from collections import Counter
+
+from meantime.database.queries import load
+from meantime.errors import Invalid
+from meantime.topics.model import Counts, Slot, Topic
+from meantime.topics.postgres import FIRST_MS, LAST_MS
+from meantime.topics.postgres_arrays import texts
+from meantime.topics.postgres_pool import Statements
+
+MOST_SLOTS = 10_000
+
+
+class Counting:
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._sql = {**load("meantime.topics", "queries.sql"), **load("meantime.topics", "upkeep.sql")}
+
+    async def load(self, topic: Topic, from_ms: int, to_ms: int, step_ms: int, now_ms: int) -> list[Slot]:
+        """Every slot of the range, the empty ones too."""
+        if step_ms < 1:
+            raise Invalid("step_ms must be at least 1", field="step_ms")
+        if to_ms <= from_ms:
+            raise Invalid("to_ms must lie after from_ms", field="to_ms")
+        slots = -((from_ms - to_ms) // step_ms)
+        if slots > MOST_SLOTS:
+            raise Invalid(f"that would be {slots} slots; at most {MOST_SLOTS} are listed", maximum=MOST_SLOTS)
+        _check_instants(from_ms, to_ms)
+        waiting, processing, available = await self._slots(topic, from_ms, to_ms, step_ms, now_ms)
+        return [Slot(from_ms + slot * step_ms, waiting[slot], processing[slot], available[slot]) for slot in range(slots)]
+
+    async def counts(self, topic: Topic, from_ms: int | None, to_ms: int | None, now_ms: int) -> Counts:
+        """How many there are in a range, or (None) without a border."""
+        from_ms = FIRST_MS if from_ms is None else max(from_ms, FIRST_MS)
+        to_ms = LAST_MS if to_ms is None else min(to_ms, LAST_MS)
+        if to_ms <= from_ms:
+            return Counts(0, 0, 0, 0)
+        params = {"topic_id": topic.topic_id, "from_ms": from_ms, "to_ms": to_ms, "now_ms": now_ms}
+        dead = (await self._statements.run(self._sql["count_dead"], params))[0][0]
+        waiting, processing, available = await self._slots(topic, from_ms, to_ms, LAST_MS, now_ms)
+        return Counts(waiting.total(), processing.total(), available.total(), dead)
+
+    async def _slots(
+        self, topic: Topic, from_ms: int, to_ms: int, step_ms: int, now_ms: int
+    ) -> tuple[Counter[int], Counter[int], Counter[int]]:
+        params = {"topic_id": topic.topic_id, "from_ms": from_ms, "to_ms": to_ms, "step_ms": step_ms, "now_ms": now_ms}
+        waiting, processing, available = Counter[int](), Counter[int](), Counter[int]()
+        for slot, past, count in await self._statements.run(self._sql["open_slots"], params):
+            (available if past else waiting)[slot] += count
+        for slot, is_open, count in await self._statements.run(self._sql["leased_slots"], params):
+            processing[slot] += count
+            if is_open:
+                waiting[slot] = max(0, waiting[slot] - count)
+        return waiting, processing, available
+
+    async def outstanding(self, topic: Topic, consumers: list[str], now_ms: int) -> dict[str, int]:
+        """How many leases each of them holds."""
+        params = {"topic_id": topic.topic_id, "consumers": texts(consumers), "now_ms": now_ms}
+        rows = await self._statements.run(self._sql["outstanding"], params)
+        return {row[0]: row[1] for row in rows}
+
+    async def due_per_second(self, topic: Topic, now_ms: int, seconds: int) -> list[int]:
+        """How many become due in each of the next seconds."""
+        params = {"topic_id": topic.topic_id, "now_ms": now_ms, "until_ms": now_ms + seconds * 1000}
+        found = {row[0]: row[1] for row in await self._statements.run(self._sql["due_per_second"], params)}
+        return [found.get(second, 0) for second in range(seconds)]
+
+
+def _check_instants(*instants: int) -> None:
+    if any(not FIRST_MS <= instant <= LAST_MS for instant in instants):
+        raise Invalid("an instant is out of range")

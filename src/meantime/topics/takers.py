@@ -1,0 +1,112 @@
+"""Those who take messages on this node: a pull takes once, a stream as long as it lasts and has room.
+
+A stream's room is its buffer less the leases that its consumer holds, wherever they were taken. What is offered to a
+stream waits in its queue and can never be more than the buffer, so that a slow consumer costs memory, not time.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from meantime.errors import MeantimeError
+from meantime.topics.model import Lease
+from meantime.topics.upcoming import NEVER_MS
+
+
+class Pull:
+    """Ends with the first leases, or empty-handed at its deadline."""
+
+    def __init__(self, consumer_id: str, lease_ms: int, limit: int, deadline_ms: int) -> None:
+        self.consumer_id = consumer_id
+        self.lease_ms = lease_ms
+        self.deadline_ms = deadline_ms
+        self.tried = False
+        self._limit = limit
+        self.answer: asyncio.Future[list[Lease]] = asyncio.get_running_loop().create_future()
+
+    def room(self, _: int) -> int:
+        return 0 if self.answer.done() else self._limit
+
+    def offer(self, leases: Sequence[Lease]) -> None:
+        if not self.answer.done():
+            self.answer.set_result(list(leases))
+
+    def end(self, reason: MeantimeError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(reason)
+
+
+class Stream:
+    """`held` is when each lease of the consumer ends, as far as this node knows; `doubtful` when it may not be so."""
+
+    def __init__(self, consumer_id: str, lease_ms: int, buffer: int) -> None:
+        self.consumer_id = consumer_id
+        self.lease_ms = lease_ms
+        self.buffer = buffer
+        self.doubtful = False
+        self._held: dict[str, int] = {}
+        self._next_end_ms = NEVER_MS
+        self._freed_while_looking: set[str] = set()
+        self._queue: list[Lease] = []
+        self._news = asyncio.Event()
+        self._end: MeantimeError | None = None
+
+    def room(self, now_ms: int) -> int:
+        if self._end:
+            return 0
+        if now_ms >= self._next_end_ms:
+            self._set_held({id: end_ms for id, end_ms in self._held.items() if end_ms > now_ms})
+        return max(0, self.buffer - len(self._held))
+
+    @property
+    def next_end_ms(self) -> int:
+        """When the next lease ends by itself, or sooner."""
+        return self._next_end_ms
+
+    def _set_held(self, held: dict[str, int]) -> None:
+        self._held = held
+        self._next_end_ms = min(held.values(), default=NEVER_MS)
+
+    def hold(self, message_id: str, end_ms: int | None) -> None:
+        """The consumer's lease ends at another instant, or is over (None)."""
+        if end_ms is None:
+            self._held.pop(message_id, None)
+            self._freed_while_looking.add(message_id)
+        else:
+            self._held[message_id] = end_ms
+            self._next_end_ms = min(self._next_end_ms, end_ms)
+
+    def begin_look(self) -> None:
+        self.doubtful = False
+        self._freed_while_looking = set()
+
+    def finish_look(self, held: Mapping[str, int]) -> None:
+        """What the database says, except for what was freed while it was being asked."""
+        self._set_held({id: end_ms for id, end_ms in held.items() if id not in self._freed_while_looking})
+
+    def offer(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            self.hold(lease.id, lease.at_ms)
+        self._queue += leases
+        self._news.set()
+
+    def end(self, reason: MeantimeError) -> None:
+        self._end = reason
+        self._news.set()
+
+    async def next(self, patience: float) -> list[Lease]:
+        """All that is waiting to be sent, or nothing after `patience` seconds; raises when the stream has been ended."""
+        if not self._queue and not self._end:
+            self._news.clear()
+            loop = asyncio.get_running_loop()
+            alarm = loop.call_later(patience, self._news.set)
+            try:
+                await self._news.wait()
+            finally:
+                alarm.cancel()
+        if self._end:
+            raise self._end
+        leases, self._queue = self._queue, []
+        return leases
+
+
+Consuming = Pull | Stream
