@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from meantime.sdk.model import Cursor, EventType
     from meantime.sdk.retries import Retries
     from meantime.sdk.scheduling import Draft
+    from meantime.workers.app import App, Retry, StopWorker
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "App",
     "AsyncClient",
     "AsyncLease",
     "Client",
@@ -34,10 +36,13 @@ __all__ = [
     "MeantimeError",
     "PublishFailed",
     "Retries",
+    "Retry",
+    "StopWorker",
     "Unreachable",
 ]
 
 _HOME = {
+    "App": "meantime.workers.app",
     "AsyncClient": "meantime.sdk.async_client",
     "AsyncLease": "meantime.sdk.leases",
     "Client": "meantime.sdk.client",
@@ -49,6 +54,8 @@ _HOME = {
     "MeantimeError": "meantime.errors",
     "PublishFailed": "meantime.errors",
     "Retries": "meantime.sdk.retries",
+    "Retry": "meantime.workers.app",
+    "StopWorker": "meantime.workers.app",
     "Unreachable": "meantime.errors",
 }
 

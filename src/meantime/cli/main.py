@@ -29,6 +29,7 @@ MODULES = (
     "schedule",
     "consume",
     "load",
+    "workers",
     "bench",
     "guidance",
 )
