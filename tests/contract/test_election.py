@@ -67,7 +67,7 @@ async def test_a_leader_that_is_suspended_knows_at_once_and_stands_again(service
         election = Election(session, "oscillator", "a")
         async with election.leadership() as first:
             first.require()
-            session._client._connection._socket.shutdown(2)
+            session._client._connection.drop()
             async with asyncio.timeout(5):
                 await first.ended.wait()
             with pytest.raises(CoordinationLost):

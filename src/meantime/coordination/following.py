@@ -6,7 +6,7 @@ there is no connection the last known state stands.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -80,9 +80,9 @@ class Directory:
         async with self._reading:
             await self._list()
             stale = [name for name in self._names if name in self._stale or name not in self.current]
-            nodes = await self._read(stale)
+            fresh = await self._read(stale)
             kept = {name: data for name, data in self.current.items() if name in self._names and name not in stale}
-            self._replace(kept | {name: node.data for name, node in zip(stale, nodes, strict=True) if node})
+            self._replace(kept | fresh)
 
     async def _list(self) -> None:
         if self._listed:
@@ -94,19 +94,18 @@ class Directory:
             self._listed = False
             raise
 
-    async def _read(self, names: list[str]) -> list[Znode | None]:
+    async def _read(self, names: list[str]) -> dict[str, bytes]:
         self._stale.difference_update(names)
+        found = {}
         try:
-            return await asyncio.gather(*map(self._read_child, names))
+            reading = [(name, self._session.get(f"{self._path}/{name}", partial(self._mark, name))) for name in names]
+            for name, node in reading:
+                with suppress(NotFound):
+                    found[name] = (await node).data
         except BaseException:
             self._stale.update(names)
             raise
-
-    async def _read_child(self, name: str) -> Znode | None:
-        try:
-            return await self._session.get(f"{self._path}/{name}", watch=partial(self._mark, name))
-        except NotFound:
-            return None
+        return found
 
     def _mark_listing(self, _event: object) -> None:
         self._listed = False

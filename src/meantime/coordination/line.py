@@ -5,9 +5,10 @@ digits, which other clients of ZooKeeper use too, so that lines may be shared wi
 back for want of a connection is given back before the next one is taken.
 """
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from meantime.coordination.pulse import Pulse
@@ -43,8 +44,13 @@ class Line:
         """Take a ticket, after giving back what is left of earlier ones."""
         await self._session.ensure(self._path)
         await self.leave()
-        path = await self._session.create(f"{self._path}/{self._mark}-", self._data, ephemeral=True, sequence=True)
-        return Ticket(path, (await self._session.get(path)).created_zxid)
+        try:
+            path = await self._session.create(f"{self._path}/{self._mark}-", self._data, ephemeral=True, sequence=True)
+            return Ticket(path, (await self._session.get(path)).created_zxid)
+        except asyncio.CancelledError:
+            with suppress(CoordinationLost):
+                await self.leave()
+            raise
 
     async def wait_for_head(self, ticket: Ticket) -> None:
         pulse = Pulse()

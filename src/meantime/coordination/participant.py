@@ -87,8 +87,8 @@ class Participant:
             await self._turn()
         except ReactionFailed as failure:
             log.warning(str(failure), trying_again_in=delay, exc_info=failure.__cause__)
-        except MeantimeError as error:
-            log.info("the barrier starts over", why=error.detail)
+        except Exception as error:
+            log.warning("the barrier starts over", why=str(error), exc_info=not isinstance(error, MeantimeError))
             self._joined = None
         else:
             return True
@@ -119,13 +119,11 @@ class Participant:
     async def _look(self) -> tuple[Situation, Znode | None]:
         """ZooKeeper answers a session's requests in their order: the locks are as new as the version, or newer."""
         layout = self._session.layout
-        version, locked, own = await asyncio.gather(
-            self._session.get(layout.version, self._pulse.beat),
-            self._session.children(layout.locked_event_types, self._pulse.beat),
-            self._session.exists(self._path),
-        )
-        self.version_node = version
-        return Situation(int(version.data), frozenset(locked)), own
+        version = self._session.get(layout.version, self._pulse.beat)
+        locked = self._session.children(layout.locked_event_types, self._pulse.beat)
+        own = self._session.exists(self._path)
+        self.version_node = await version
+        return Situation(int(self.version_node.data), frozenset(await locked)), await own
 
     async def _react_to(self, situation: Situation) -> None:
         try:

@@ -24,22 +24,23 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
-from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
 
+from meantime.coordination.connection import LoopConnection
 from meantime.coordination.handler import LoopHandler
 from meantime.coordination.layout import Layout
 from meantime.coordination.pulse import Pulse
-from meantime.coordination.znodes import Znode, translated, znode
+from meantime.coordination.znodes import Znode, translate, znode
 from meantime.errors import CoordinationLost, NotFound, VersionMoved
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
 Watch = Callable[[object], object]
 
 
@@ -95,34 +96,19 @@ class Session:
         self._discards: set[tuple[str, bytes | None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._presumption: asyncio.TimerHandle | None = None
-        self._client = _client(options, LoopHandler(loop))
+        self._client = _client(options)
         self._client.add_listener(self._heard)
 
     # Life
 
     def start(self) -> None:
-        self._client.start_async()
-        self._spawn(self._keep_alive())
+        self._client._connection.start()
 
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        self._client.remove_listener(self._heard)
-        stopping = self._loop.run_in_executor(None, self._stop_client)
-        await asyncio.wait({stopping}, timeout=self._options.timeout + 1.0)
+        await self._client._connection.goodbye()
         self._change(SessionState.LOST)
-
-    def _stop_client(self) -> None:
-        self._client.stop()
-        self._client.close()
-
-    async def _keep_alive(self) -> None:
-        """Kazoo's connection thread ends for good after a protocol error or refused credentials; start it again."""
-        while True:
-            await asyncio.sleep(1.0)
-            if self._client._connection.connection_stopped.is_set():
-                log.warning("the ZooKeeper connection has ended; starting it again", servers=self._options.servers)
-                await self._loop.run_in_executor(None, self._client.start_async)
 
     # State
 
@@ -148,15 +134,10 @@ class Session:
             await self._changes.beyond(self._changes.count)
 
     def _heard(self, state: str) -> None:
-        """Runs in kazoo's thread. The session id is read here because it belongs to this very change."""
-        client_id = self._client.client_id
-        self._client.handler.completion_queue.put(partial(self._apply, state, client_id[0] if client_id else None))
-
-    def _apply(self, state: str, session_id: int | None) -> None:
         if state == KazooState.CONNECTED:
-            if session_id != self.id:
+            if self._client._session_id != self.id:
                 self._discards.clear()
-            self.id = session_id
+            self.id = self._client._session_id
             self._change(SessionState.CONNECTED)
             self._spawn(self._discard_again())
         elif state == KazooState.SUSPENDED:
@@ -183,43 +164,51 @@ class Session:
             except Exception:
                 log.exception("a listener to the ZooKeeper session failed")
 
-    # Reading
+    # Requests: sent when the method is called, so several may be under way; ZooKeeper answers in the same order
 
-    async def get(self, path: str, watch: Watch | None = None) -> Znode:
+    def get(self, path: str, watch: Watch | None = None) -> asyncio.Future[Znode]:
         """Its data and version; no watch is left where there is no node (use `exists`)."""
-        data, stat = await self._call(path, lambda: self._client.get_async(path, watch=watch))
-        return znode(data, stat)
+        return self._call(path, lambda: self._client.get_async(path, watch=watch), lambda answer: znode(*answer))
 
-    async def exists(self, path: str, watch: Watch | None = None) -> Znode | None:
+    def exists(self, path: str, watch: Watch | None = None) -> asyncio.Future[Znode | None]:
         """The node without its data, or None; the watch also tells when it is created."""
-        stat = await self._call(path, lambda: self._client.exists_async(path, watch=watch))
-        return znode(b"", stat) if stat else None
+        return self._call(path, lambda: self._client.exists_async(path, watch=watch), _znode_without_data)
 
-    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        names = await self._call(path, lambda: self._client.get_children_async(path, watch=watch))
-        return sorted(names)
+    def children(self, path: str, watch: Watch | None = None) -> asyncio.Future[list[str]]:
+        """The sorted names of its children."""
+        return self._call(path, lambda: self._client.get_children_async(path, watch=watch), sorted)
 
-    # Writing
-
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
-        """Create the node, and its parents where they are missing; returns its path with the sequence number."""
-        created = await self._call(
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> asyncio.Future[str]:
+        """Create the node, and its parents where they are missing; gives its path with the sequence number."""
+        return self._call(
             path,
             lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=sequence, makepath=True),
+            str,
         )
-        return str(created)
 
-    async def ensure(self, path: str) -> None:
+    def ensure(self, path: str) -> asyncio.Future[None]:
         """Make sure that a persistent node is there."""
-        await self._call(path, lambda: self._client.ensure_path_async(path))
+        return self._call(path, lambda: self._client.ensure_path_async(path), lambda _: None)
 
-    async def set(self, path: str, data: bytes, version: int = -1) -> int:
-        """Set the data if the node still has `version` (-1: any); returns the new version. Refused: `VersionMoved`."""
-        stat = await self._call(path, lambda: self._client.set_async(path, data, version))
-        return int(stat.version)
+    def set(self, path: str, data: bytes, version: int = -1) -> asyncio.Future[int]:
+        """Set the data if the node still has `version` (-1: any); gives the new version. Refused: `VersionMoved`."""
+        return self._call(path, lambda: self._client.set_async(path, data, version), lambda stat: int(stat.version))
 
-    async def delete(self, path: str, version: int = -1) -> None:
-        await self._call(path, lambda: self._client.delete_async(path, version))
+    def delete(self, path: str, version: int = -1) -> asyncio.Future[None]:
+        return self._call(path, lambda: self._client.delete_async(path, version), lambda _: None)
+
+    def _call(self, path: str, start: Callable[[], Any], convert: Callable[[Any], T]) -> asyncio.Future[T]:
+        if not self.connected:
+            raise CoordinationLost(f"no ZooKeeper connection to {self._options.servers} ({self.state.value})")
+        answer: asyncio.Future[T] = self._loop.create_future()
+        # Of several requests under way only the first failure may be looked at.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        start().rawlink(partial(_settle, answer, path, convert))
+        return answer
+
+    # Giving back
 
     async def discard(self, path: str, data: bytes | None = None) -> None:
         """Delete an ephemeral node of this session (only if it holds `data`, where given): now or, without a connection,
@@ -246,46 +235,35 @@ class Session:
         except CoordinationLost:
             log.debug("the connection is gone again")
 
-    # Plumbing
-
-    async def _call(self, path: str, start: Callable[[], Any]) -> Any:
-        if not self.connected:
-            raise CoordinationLost(f"no ZooKeeper connection to {self._options.servers} ({self.state.value})")
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        start().rawlink(partial(_settle, answer))
-        with translated(path):
-            try:
-                async with asyncio.timeout(self._options.timeout):
-                    return await answer
-            except TimeoutError as error:
-                raise CoordinationLost(f"ZooKeeper did not answer in {self._options.timeout:g} s") from error
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _settle(answer: asyncio.Future[Any], result: Any) -> None:
+def _settle(answer: asyncio.Future[T], path: str, convert: Callable[[Any], T], result: Any) -> None:
     if answer.done():
         return
     if result.successful():
-        answer.set_result(result.value)
+        answer.set_result(convert(result.value))
     else:
-        answer.set_exception(result.exception)
+        answer.set_exception(translate(result.exception, path))
 
 
-def _client(options: SessionOptions, handler: LoopHandler) -> Any:
-    # Re-connecting must be quicker than the session's end, so the pause between attempts stays short.
-    retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.4, sleep_func=handler.sleep_func)
+def _znode_without_data(stat: Any) -> Znode | None:
+    return znode(b"", stat) if stat else None
+
+
+def _client(options: SessionOptions) -> Any:
     digest = None
     if options.digest_user:
         digest = (options.digest_user, options.digest_password or "")
-    return KazooClient(
+    client = KazooClient(
         hosts=options.servers,
         timeout=options.timeout,
-        handler=handler,
-        connection_retry=retry,
+        handler=LoopHandler(),
         auth_data=[("digest", ":".join(digest))] if digest else None,
         default_acl=[make_digest_acl(*digest, all=True)] if digest else None,
     )
+    client._connection = LoopConnection(client)
+    return client

@@ -1,7 +1,5 @@
 """`<root>/timelines` and what is in it: created once by whoever comes first, under the lock, and read by everybody."""
 
-import asyncio
-
 import structlog
 
 from meantime.coordination.line import holding
@@ -26,8 +24,9 @@ async def ensure_structure(session: Session) -> None:
 
 
 async def _complete(session: Session) -> bool:
-    parts = (session.layout.version, session.layout.locked_event_types, session.layout.acknowledgements)
-    return all(await asyncio.gather(*map(session.exists, parts)))
+    layout = session.layout
+    parts = [session.exists(part) for part in (layout.version, layout.locked_event_types, layout.acknowledgements)]
+    return all([await part for part in parts])
 
 
 def version_of(data: bytes) -> int:

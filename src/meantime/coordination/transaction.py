@@ -39,7 +39,7 @@ Step = Create | Set | Delete
 async def transact(session: Session, *steps: Step) -> None:
     """Do all steps, or none and raise what kept the first one back: `Conflict`, `NotFound` or `VersionMoved`. After
     `CoordinationLost` nobody knows which it was: look again."""
-    results = await session._call(steps[0].path, lambda: _request(session, steps).commit_async())
+    results = await session._call(steps[0].path, lambda: _request(session, steps).commit_async(), list)
     for step, result in zip(steps, results, strict=True):
         if isinstance(result, KazooException) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             with translated(step.path):

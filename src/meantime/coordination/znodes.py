@@ -40,14 +40,15 @@ def znode(data: bytes, stat: Any) -> Znode:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Kazoo's exceptions become errors; whatever leaves the outcome open becomes `CoordinationLost`."""
+    """Kazoo's exceptions become errors of this house."""
     try:
         yield
     except kazoo.KazooException as error:
-        raise _translate(error, path) from error
+        raise translate(error, path) from error
 
 
-def _translate(error: Exception, path: str) -> MeantimeError:
+def translate(error: Exception, path: str) -> MeantimeError:
+    """A refusal is a fact; whatever leaves the outcome open is `CoordinationLost`."""
     for refusal, ours, detail in REFUSALS:
         if isinstance(error, refusal):
             return ours(detail.format(path=path))
