@@ -131,7 +131,8 @@ class Batcher:
     def _pass_on(self, lane: _Lane, order: int, first: int, values: list[bytes], now: float) -> tuple[int, list[bytes]]:
         """Full batches need not wait in the buffer; what is left does."""
         whole = len(values) - len(values) % self._limits.batch_limit
-        self._ready.append(full_lines(lane.head, order, first, values[:whole], self._limits.batch_limit))
+        make = timed_lines if self._limits.written_at else full_lines
+        self._ready.append(make(lane.head, order, first, values[:whole], self._limits.batch_limit))
         lane.place, lane.sent_at, lane.keep_alives = Cursor(order, first + whole - 1), now, 0
         return first + whole, values[whole:]
 
@@ -160,13 +161,8 @@ class Batcher:
     def _batch(self, lane: _Lane, now: float) -> bytes:
         batch = lane.buffer.take(self._limits.batch_limit)
         lane.place, lane.sent_at, lane.keep_alives = batch.cursor, now, 0
-        return line(lane.head, batch.cursor, self._tail(batch.values), batch.values)
-
-    def _tail(self, values: list[bytes]) -> bytes:
-        if not self._limits.written_at:
-            return b'"}'
-        times = b",".join(b"%d" % value.written_at_ms for value in values if isinstance(value, Stamped))
-        return b'"},"written_at_ms":[%b]' % times
+        tail = times(batch.values) if self._limits.written_at else b'"}'
+        return line(lane.head, batch.cursor, tail, batch.values)
 
     def _keep_alive(self, lane: _Lane, now: float) -> bytes:
         lane.sent_at = now
@@ -205,6 +201,18 @@ def full_lines(head: bytes, order: int, first: int, values: list[bytes], limit: 
         line(head, Cursor(order, first + end - 1), b'"}', values[end - limit : end])
         for end in range(limit, len(values) + 1, limit)
     )
+
+
+def timed_lines(head: bytes, order: int, first: int, values: list[bytes], limit: int) -> bytes:
+    """The same for a reader who wants to know when events were written."""
+    batches = ((end, values[end - limit : end]) for end in range(limit, len(values) + 1, limit))
+    return b"".join(line(head, Cursor(order, first + end - 1), times(batch), batch) for end, batch in batches)
+
+
+def times(values: Iterable[bytes]) -> bytes:
+    """The end of a cursor, and the instants of these events."""
+    instants = b",".join(b"%d" % value.written_at_ms for value in values if isinstance(value, Stamped))
+    return b'"},"written_at_ms":[%b]' % instants
 
 
 def _on_one_line(value: bytes) -> bytes:
