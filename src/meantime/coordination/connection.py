@@ -1,9 +1,9 @@
 """Kazoo's connection, on the event loop.
 
 Kazoo keeps its connection in a thread. In a process whose loop is busy that thread gets the interpreter only now and then,
-several times for each message, and a barrier takes ten times as long as it should (docs/adr). Here the same client, with
-kazoo's protocol, watches and states, reads and writes its socket on the loop: no thread, no hop. The session lives by pings
-of this loop, so a process that is stuck loses it, as it should.
+several times for each message, and a barrier takes several times as long as it should (docs/adr/0004). Here the same
+client, with kazoo's protocol, watches and states, reads and writes its socket on the loop: no thread, no hop. The session
+lives by pings of this loop, so a process that is stuck loses it, as it should.
 
     connect ──► serve ──► (dropped) ──► connect …       requests in flight fail, watches fire, state SUSPENDED
                   └─────► (expired) ──► connect anew    state LOST

@@ -10,11 +10,15 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
+import structlog
+
 from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session, Watch
 from meantime.coordination.tasks import running
 from meantime.coordination.znodes import Znode
-from meantime.errors import CoordinationLost, NotFound
+from meantime.errors import MeantimeError, NotFound
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 RETRY_EVERY = 0.2
@@ -71,7 +75,8 @@ class Directory:
             await self._session.wait_connected()
             try:
                 await self.refresh()
-            except CoordinationLost:
+            except MeantimeError as error:
+                log.debug("a directory could not be read", path=self._path, why=error.detail)
                 await asyncio.sleep(RETRY_EVERY)
             else:
                 await self.changes.beyond(seen)
@@ -81,8 +86,8 @@ class Directory:
             await self._list()
             stale = [name for name in self._names if name in self._stale or name not in self.current]
             fresh = await self._read(stale)
-            kept = {name: data for name, data in self.current.items() if name in self._names and name not in stale}
-            self._replace(kept | fresh)
+            kept = self.current.keys() & set(self._names) - set(stale)
+            self._replace({name: self.current[name] for name in sorted(kept)} | fresh)
 
     async def _list(self) -> None:
         if self._listed:
@@ -131,7 +136,8 @@ async def _follow(session: Session, read: Callable[[Watch], Awaitable[T]]) -> As
         await session.wait_connected()
         try:
             state = await read(pulse.beat)
-        except CoordinationLost:
+        except MeantimeError as error:
+            log.debug("what is followed could not be read", why=error.detail)
             await asyncio.sleep(RETRY_EVERY)
             continue
         yield state
