@@ -240,7 +240,8 @@ def test_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_clean
     command = [sys.executable, "-m", "meantime", "up", "--nodes", "2", "--data", folder, "--port", str(first), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as foreground:
         assert foreground.stdout is not None
-        assert foreground.stdout.readline() == "{\n", "ready is told by the status document"
+        assert foreground.stderr is not None
+        assert foreground.stdout.readline() == "{\n", foreground.stderr.read()
         shown = json.loads(meantime("status", "--data", folder, "--json").stdout)
         assert [(node["id"], node["url"]) for node in shown["nodes"]] == [
             ("node-1", f"http://127.0.0.1:{first}"),
