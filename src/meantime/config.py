@@ -27,13 +27,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, _about("Name of this node; keep it over restarts.", pattern="^[0-9A-Za-z._-]{1,64}$")] = "node-1"
     host: Annotated[str, _about("Address to listen on. Beyond loopback, authentication must be on.")] = "127.0.0.1"
     port: Annotated[int, _about("HTTP port; 0 takes a free one.", ge=0, le=65535)] = 8080
-    url: Annotated[
+    public_url: Annotated[
         str, _about("Address under which other nodes and clients reach this node; made from host and port if empty.")
     ] = ""
 
-    zookeeper: Annotated[str, _about("ZooKeeper servers as host:port,host:port, with an optional /chroot.")] = (
-        "127.0.0.1:2181"
-    )
+    zookeeper: Annotated[
+        str,
+        _about("ZooKeeper servers as host:port,host:port, with an optional /path that takes the place of zookeeper_root."),
+    ] = "127.0.0.1:2181"
     zookeeper_root: Annotated[str, _about("Path below which everything is kept.", pattern="^/[^/].*[^/]$")] = "/meantime"
     zookeeper_auth: Annotated[str, _about("user:password for digest ACLs on all that is created; empty for open ACLs.")] = ""
     session_timeout: Annotated[float, _about("Seconds after which a silent node is taken for dead.", ge=1, le=60)] = 6.0

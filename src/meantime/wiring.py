@@ -115,8 +115,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(config: Config, listening: socket.socket) -> str:
-    if config.url:
-        return config.url.rstrip("/")
+    if config.public_url:
+        return config.public_url.rstrip("/")
     scheme = "https" if config.tls_cert else "http"
     host = f"[{config.host}]" if ":" in config.host else config.host
     return f"{scheme}://{host}:{listening.getsockname()[1]}"

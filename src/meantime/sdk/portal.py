@@ -46,6 +46,10 @@ class Portal:
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(_settled(tasks))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+
+async def _settled(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

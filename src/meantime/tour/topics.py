@@ -2,8 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from meantime.sdk.client import Client
@@ -29,29 +27,19 @@ class Arrivals:
 
     late_ms: dict[str, float] = field(default_factory=dict)
     postponed: set[str] = field(default_factory=set)
-    stopped: bool = False
 
 
-@contextmanager
-def _consumer(stage: Stage, arrivals: Arrivals) -> Iterator[None]:
-    def run() -> None:
-        with Client(stage.urls[1]) as client:
-            for lease in client.consume(TOPIC, "tour-consumer", buffer=10):
-                if arrivals.stopped:
-                    return
-                if lease.id == "postponed" and lease.id not in arrivals.postponed:
-                    arrivals.postponed.add(lease.id)
-                    lease.release(after=1.0)
-                    continue
-                arrivals.late_ms[lease.id] = client.now() * 1000 - (lease.message.created_for_ms or 0)
-                lease.delete()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        arrivals.stopped = True
+def _consume(url: str, arrivals: Arrivals, expected: set[str]) -> None:
+    with Client(url) as client:
+        for lease in client.consume(TOPIC, "tour-consumer", buffer=10):
+            if lease.id == "postponed" and lease.id not in arrivals.postponed:
+                arrivals.postponed.add(lease.id)
+                lease.release(after=1.0)
+                continue
+            arrivals.late_ms[lease.id] = client.now() * 1000 - (lease.message.created_for_ms or 0)
+            lease.delete()
+            if set(arrivals.late_ms) >= expected:
+                return
 
 
 def _notifications(stage: Stage, client: Client) -> None:
@@ -67,8 +55,10 @@ def _notifications(stage: Stage, client: Client) -> None:
     )
     expected = {f"{user}-{day}" for user in USERS for day in DAYS} - {"grace-7"} | {"postponed"}
     arrivals = Arrivals()
-    with _consumer(stage, arrivals):
-        stage.until("all of them to arrive", lambda: set(arrivals.late_ms) >= expected)
+    consuming = threading.Thread(target=_consume, args=(stage.urls[1], arrivals, expected), daemon=True)
+    consuming.start()
+    with stage.voice.waiting("all of them to arrive"):
+        consuming.join(60)
     on_time = {id: late for id, late in arrivals.late_ms.items() if id != "postponed"}
     stage.check(set(arrivals.late_ms) == expected, f"{len(expected)} arrived, the cancelled one did not")
     stage.check(min(on_time.values()) >= -1, f"none early; the latest came {max(on_time.values()):.0f} ms after its instant")
