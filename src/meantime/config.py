@@ -67,6 +67,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30.0
     barrier_timeout: Annotated[float, _about("Seconds that a switch waits for the nodes' acknowledgements.", gt=0)] = 15.0
     min_retention_ms: Annotated[int, _about("Smallest retention of an event type.", ge=1000)] = 3_600_000
+    apps_namespace: Annotated[
+        str, _about("Where applications live in ZooKeeper: a path, or a name below zookeeper_root.", min_length=1)
+    ] = "apps"
     max_streams: Annotated[int, _about("Most event streams open at once on this node.", ge=1)] = 512
 
     log_level: Annotated[str, _about("debug, info, warning or error.", pattern="^(debug|info|warning|error)$")] = "info"

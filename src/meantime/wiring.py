@@ -34,6 +34,7 @@ from meantime.errors import Invalid
 from meantime.streams.reading import open_reading
 from meantime.streams.slice import StreamsOptions, open_streams
 from meantime.topics.slice import open_topics
+from meantime.workers.slice import open_apps
 
 log = structlog.get_logger(__name__)
 
@@ -76,8 +77,9 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         topics = await opened.enter_async_context(
             open_topics(database.uri, listener, cluster.clock, cluster.health, config.id)
         )
+        apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
         edge = Edge(
-            create_app(Services(cluster=cluster, streams=streams, reading=reading, topics=topics)),
+            create_app(Services(cluster=cluster, streams=streams, reading=reading, topics=topics, apps=apps)),
             clock=cluster.clock,
             limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
             door=Doorkeeper(database, listener) if config.auth else None,

@@ -10,13 +10,14 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
-from meantime.api import common, cursors, event_types, publishing, reading, storages, timelines, topics
+from meantime.api import apps, common, cursors, event_types, publishing, reading, storages, timelines, topics
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaPage
 from meantime.cluster.view import ClusterView
 from meantime.streams.reading import Reading
 from meantime.streams.slice import Streams
 from meantime.topics.slice import Topics
+from meantime.workers.inspection import Apps
 
 ROUTES: list[Any] = [
     *common.ROUTES,
@@ -27,6 +28,7 @@ ROUTES: list[Any] = [
     *storages.ROUTES,
     *timelines.ROUTES,
     *topics.ROUTES,
+    *apps.ROUTES,
 ]
 
 
@@ -38,6 +40,7 @@ class Services:
     streams: Streams
     reading: Reading
     topics: Topics
+    apps: Apps
 
 
 def create_app(services: Services) -> Litestar:
