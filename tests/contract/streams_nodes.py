@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 import httpx
+from confluent_kafka import Consumer, TopicPartition
 from streams_world import own_database, serve
 
 from meantime.api import event_types, publishing, storages, timelines
@@ -60,10 +61,8 @@ async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6
         wanted = replace(StreamsOptions(id, place.kafka, min_retention_ms=1000), **options)
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
         url = await opened.enter_async_context(serve(ROUTES, {"streams": streams}))
-        async with asyncio.timeout(10):
-            await streams.barrier.wait_registered()
-            while not await streams.storages.all():
-                await asyncio.sleep(0.05)
+        await asyncio.wait_for(streams.barrier.wait_registered(), 10)
+        await eventually(streams.storages.all)
         yield Node(id, url, streams, session, database)
 
 
@@ -73,6 +72,13 @@ async def open_nodes(place: Place, count: int, **options: Any) -> AsyncIterator[
         yield [
             await opened.enter_async_context(open_node(place, f"node-{number}", **options)) for number in range(1, count + 1)
         ]
+
+
+async def eventually(look: Callable[[], Awaitable[object]], wait_for: float = 15.0) -> None:
+    """Return when `look` gives something true."""
+    async with asyncio.timeout(wait_for):
+        while not await look():  # noqa: ASYNC110 - the services offer nothing to wait on
+            await asyncio.sleep(0.05)
 
 
 def declared(name: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -90,6 +96,37 @@ async def new_event_type(client: httpx.AsyncClient, **fields: Any) -> str:
     response = await client.post("/event-types", json=document)
     assert response.status_code == 201, response.text
     return str(document["name"])
+
+
+def read_topic(servers: str, topic: str, partitions: int = 1) -> list[list[bytes]]:
+    """All records of a topic by partition, read to its end by a client of its own."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid4().hex, "enable.auto.commit": False})
+    try:
+        found: list[list[bytes]] = []
+        for partition in range(partitions):
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            consumer.assign([TopicPartition(topic, partition, low)])
+            values: list[bytes] = []
+            while len(values) < high - low:
+                values += [message.value() or b"" for message in consumer.consume(10_000, timeout=1.0)]
+            found.append(values)
+        return found
+    finally:
+        consumer.close()
+
+
+async def numbers_of(place: Place, node: Node, name: str) -> list[list[int]]:
+    """The field `n` of every event of an event type by partition, over all its timelines and up to their ends."""
+    servers = {"default": place.kafka[0], "kafka-2": place.kafka[1]}
+    found: list[list[int]] = []
+    for timeline in await node.streams.catalog.timelines(name):
+        values = await asyncio.to_thread(read_topic, servers[timeline.storage_id], timeline.topic, timeline.partitions)
+        for partition, records in enumerate(values):
+            end = len(records) if timeline.latest_offsets is None else timeline.latest_offsets[partition] + 1
+            if len(found) <= partition:
+                found.append([])
+            found[partition] += [json.loads(record)["n"] for record in records[:end]]
+    return found
 
 
 def body(*events: Any) -> bytes:

@@ -112,7 +112,7 @@ def test_secrets_go_in_and_never_come_out() -> None:
         storage(servers="a b"),
         storage(servers=["a:1"]),
         {**storage(), "storage_type": "pulsar"},
-        storage(**{"acks": "0"}),
+        storage(acks="0"),
         storage(**{"enable.idempotence": "false"}),
         storage(**{"plugin.library.paths": "/tmp/x.so"}),
         storage(**{"ssl.engine.location": "/tmp/x.so"}),

@@ -63,4 +63,18 @@ async def forget(request: AnyRequest, streams: TheStreams, storage_id: FromPath[
     return Response(None, status_code=204)
 
 
-ROUTES = [list_storages, show, register, make_default, forget]
+@get("/storages/default", tags=["storages"], summary="The storage named default", responses=SHOWN)
+async def show_default(request: AnyRequest, streams: TheStreams) -> dict[str, Any]:
+    """`/storages/default/…` hides this name from the routes above, so it has routes of its own."""
+    allow(request, "admin")
+    return show_storage(await streams.storages.get("default"))
+
+
+@delete("/storages/default", tags=["storages"], summary="Forget the storage named default", status_code=204)
+async def forget_default(request: AnyRequest, streams: TheStreams) -> Response[None]:
+    allow(request, "admin")
+    await streams.storages.delete("default")
+    return Response(None, status_code=204)
+
+
+ROUTES = [list_storages, show, register, make_default, forget, show_default, forget_default]

@@ -4,6 +4,7 @@ Unknown and read-only fields are ignored, `null` counts as absent, an update kee
 be changed (name, category, number of partitions, clean-up policy) is refused rather than ignored.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ LONGEST_RETENTION_MS = 10 * 366 * 24 * 3600 * 1000
 CLEANUP_POLICIES = ("delete", "compact", "compact_and_delete")
 COMPATIBILITY_MODES = ("compatible", "forward", "none")
 ENRICHMENT = "metadata_enrichment"
+
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 KEPT_AS_GIVEN = (
     "ordering_key_fields",
@@ -139,6 +142,8 @@ def _check_words(declaration: Declaration) -> None:
         _check_word("enrichment_strategies", strategy, (ENRICHMENT,))
     if declaration.partition_strategy == HASH and not declaration.partition_key_fields:
         raise Invalid("partition_strategy 'hash' needs partition_key_fields")
+    if declaration.adopt_topic is not None and not TOPIC.fullmatch(declaration.adopt_topic):
+        raise Invalid(f"adopt_topic {declaration.adopt_topic!r} cannot be a Kafka topic")
     if not all(declaration.partition_key_fields):
         raise Invalid("partition_key_fields must not be empty")
 

@@ -64,7 +64,7 @@ class Batch:
         self._disturbances = producer.disturbances
         self._left = count
 
-    def delivered(self, index: int, error: KafkaError | None, _: Message) -> None:
+    def delivered(self, index: int, error: KafkaError | None, _: Message | None) -> None:
         if error is None:
             self.outcomes[index] = Outcome.WRITTEN
         else:
@@ -84,12 +84,12 @@ class Batch:
         if not self.done.done():
             self.done.set_result(None)
 
-    def disown(self) -> None:
-        """What was written lies beyond the end of its timeline: nobody will ever read it."""
+    def disown(self, why: str) -> None:
+        """What was written may lie beyond the end of its timeline, where nobody will ever read it."""
         for index, outcome in enumerate(self.outcomes):
             if outcome is Outcome.WRITTEN:
                 self.outcomes[index] = Outcome.FAILED
-                self.details[index] = "the storage was left by a forced switch; the event will not be read"
+                self.details[index] = why
 
     def _failed(self, index: int, error: KafkaError) -> None:
         code = error.code()
@@ -152,38 +152,27 @@ class StorageProducer:
                 ) from None
 
     def send(self, topic: str, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]) -> Batch:
-        """Hand the events over in their order; never waits. Ask for `room` first."""
+        """Hand the events over, those of each partition in their order; never waits. Ask for `room` first."""
         size = sum(map(len, values))
         batch = Batch(self, len(values), size)
         self._in_flight += size
         self._batches += 1
-        last = {partition: index for index, partition in enumerate(partitions)}
-        messages: list[dict[str, Any]] = [
-            {
-                "value": value,
-                "partition": partition,
-                "callback": partial(batch.delivered_last if last[partition] == index else batch.delivered, index),
-            }
-            for index, (value, partition) in enumerate(zip(values, partitions, strict=True))
-        ]
-        for message, key in zip(messages, keys, strict=False):
-            if key is not None:
-                message["key"] = key
-        self._hand_over(topic, messages, batch)
+        for partition, messages in _by_partition(batch, values, partitions, keys).items():
+            self._hand_over(topic, partition, messages)
         self._hasten()
         return batch
 
-    def _hand_over(self, topic: str, messages: list[dict[str, Any]], batch: Batch) -> None:
+    def _hand_over(self, topic: str, partition: int, messages: list[dict[str, Any]]) -> None:
         """What the client refuses at once gets its report at once, so that a batch always completes."""
         try:
-            if self._producer.produce_batch(topic, messages) == len(messages):
+            if self._producer.produce_batch(topic, messages, partition) == len(messages):
                 return
             errors = [message.get("_error") for message in messages]
         except (KafkaException, BufferError) as error:
             errors = [_as_kafka_error(error)] * len(messages)
-        for index, problem in enumerate(errors):
+        for message, problem in zip(messages, errors, strict=True):
             if problem is not None:
-                batch.delivered(index, problem, None)  # type: ignore[arg-type]
+                message["callback"](problem, None)
 
     def release(self, size: int) -> None:
         self._in_flight -= size
@@ -231,6 +220,26 @@ class StorageProducer:
         if error.fatal():
             self.broken = True
             log.error("producer_broken", storage_id=self.storage.id, error=error.str())
+
+
+def _by_partition(
+    batch: Batch, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]
+) -> dict[int, list[dict[str, Any]]]:
+    """The client honours a partition for a whole call only, so a call is made for each."""
+    grouped: dict[int, list[dict[str, Any]]] = {}
+    delivered = batch.delivered
+    for index, (value, partition) in enumerate(zip(values, partitions, strict=True)):
+        message: dict[str, Any] = {"value": value, "callback": partial(delivered, index)}
+        if keys:
+            message["key"] = keys[index]
+        if partition in grouped:
+            grouped[partition].append(message)
+        else:
+            grouped[partition] = [message]
+    for messages in grouped.values():
+        last = messages[-1]
+        last["callback"] = partial(batch.delivered_last, *last["callback"].args)
+    return grouped
 
 
 def _as_kafka_error(error: Exception) -> KafkaError:

@@ -23,7 +23,7 @@ from meantime.streams.kafka_producer import Batch, Outcome, Producers
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.postgres_switches import SwitchStore
 from meantime.streams.records import Item, Recipe, Records, eid_of
-from meantime.streams.refusals import Refusals, resendable
+from meantime.streams.refusals import Advice, Refusals, resendable
 from meantime.streams.standing import Standing
 
 PUBLISHED = Counter("meantime_events_published_total", "Events written.", ["event_type"], registry=REGISTRY)
@@ -58,19 +58,15 @@ class Fate:
         self.details: dict[int, str] = {}
         self.left = list(range(len(records.values)))
 
-    def note(self, batch: Batch) -> None:
-        for place, index in enumerate(self.left):
+    def note(self, sent: list[int], batch: Batch) -> None:
+        for place, index in enumerate(sent):
             self.outcomes[index] = batch.outcomes[place]
             if place in batch.details:
                 self.details[index] = batch.details[place]
-        refused = [index for index in self.left if self.outcomes[index] in (Outcome.REFUSED, Outcome.MISSING)]
+        refused = [index for index in sent if self.outcomes[index] in (Outcome.REFUSED, Outcome.MISSING)]
         self.left = resendable(self.outcomes, self.records.partitions)
         for index in set(refused) - set(self.left):
             self.details[index] = OVERTAKEN
-
-    @property
-    def largest(self) -> int:
-        return max(len(self.records.values[index]) for index in self.left)
 
     def give_up(self, error: MeantimeError) -> None:
         """Who has written nothing for sure may be told to try again; who has written something is told what."""
@@ -136,25 +132,41 @@ class Publisher:
 
     async def _answer_for(self, timeline: Timeline, batch: Batch) -> None:
         """A forced switch would not ask this node what it has written, so it says so before it acknowledges anything."""
-        if batch.offsets and not await self._parts.switches.acknowledge(timeline, batch.offsets):
-            batch.disown()
+        if not batch.offsets:
+            return
+        try:
+            if not await self._parts.switches.acknowledge(timeline, batch.offsets):
+                batch.disown("the storage was left by a forced switch; the event will not be read")
+        except MeantimeError as error:
+            batch.disown(f"written, but it is not sure that it will be read: {error.detail}")
 
     async def _send_on(self, timeline: Timeline, records: Records, batch: Batch, deadline: float) -> list[Item] | None:
         """Not everything was written at the first attempt: send on what may be, as often as timelines change."""
         fate = Fate(records)
-        fate.note(batch)
+        fate.note(fate.left, batch)
         for _ in range(_MOST_ROUNDS):
             if not fate.left:
                 break
             try:
-                if not await self._parts.refusals.explained(timeline, fate.largest, deadline):
-                    break
-                RESENT.inc(len(fate.left))
-                timeline, batch = await self._send(timeline.event_type, records.select(fate.left), deadline)
+                timeline = await self._send_left(timeline, fate, deadline)
             except (NotFound, Unavailable) as error:
                 fate.give_up(error)
                 break
-            fate.note(batch)
         written = fate.outcomes.count(Outcome.WRITTEN)
         PUBLISHED.labels(timeline.event_type).inc(written)
         return None if written == len(fate.outcomes) else fate.items()
+
+    async def _send_left(self, timeline: Timeline, fate: Fate, deadline: float) -> Timeline:
+        advice = await self._parts.refusals.advice(timeline, deadline)
+        RESENT.inc(len(fate.left))
+        if advice is Advice.AGAIN:
+            timeline, batch = await self._send(timeline.event_type, fate.records.select(fate.left), deadline)
+            fate.note(fate.left, batch)
+        elif advice is Advice.ONE_BY_ONE:
+            for index in fate.left:
+                timeline, batch = await self._send(timeline.event_type, fate.records.select([index]), deadline)
+                fate.note([index], batch)
+            fate.left = []
+        else:
+            fate.left = []
+        return timeline

@@ -8,6 +8,7 @@ opened again, under the same row that a new switch would have to hold, so the tw
 import asyncio
 import time
 from collections.abc import Sequence
+from enum import Enum
 
 import structlog
 
@@ -22,8 +23,15 @@ from meantime.streams.postgres_switches import SwitchStore
 
 log = structlog.get_logger(__name__)
 
-_OVERHEAD = 1024
 _LOOK_EVERY = 0.02
+
+
+class Advice(Enum):
+    """AGAIN: they may be sent again. ONE_BY_ONE: the topic takes records, so find out which ones. NEVER: give up."""
+
+    AGAIN = "again"
+    ONE_BY_ONE = "one by one"
+    NEVER = "never"
 
 
 def resendable(outcomes: Sequence[Outcome], partitions: Sequence[int]) -> list[int]:
@@ -46,29 +54,29 @@ class Refusals:
         self._switches = switches
         self._admins = admins
 
-    async def explained(self, refused_by: Timeline, largest: int, deadline: float) -> bool:
-        """Wait until the events can be sent again; False when the storage means it, `Unavailable` at the deadline."""
+    async def advice(self, refused_by: Timeline, deadline: float) -> Advice:
+        """Wait until it is clear what to do; `Unavailable` when a switch takes longer than the deadline."""
         name = refused_by.event_type
         while True:
             active = (await self._catalog.reload(name)).active
             if (active.storage_id, active.topic) != (refused_by.storage_id, refused_by.topic):
-                return True
+                return Advice.AGAIN
             if not self._gate.is_closed(name) and await self._switches.running(name) is None:
-                return await self._mended(active, largest)
+                return await self._mended(active)
             if time.monotonic() + _LOOK_EVERY > deadline:
                 raise still_switching(name)
             await asyncio.sleep(_LOOK_EVERY)
 
-    async def _mended(self, timeline: Timeline, largest: int) -> bool:
+    async def _mended(self, timeline: Timeline) -> Advice:
         admin = self._admins.of(self._catalog.storage(timeline.storage_id))
         try:
             limit, _ = (await admin.topic_settings(timeline.topic))[SIZE_LIMIT]
         except NotFound:
-            return False
+            return Advice.NEVER
         if limit != SEALED_BYTES:
-            return largest + _OVERHEAD <= int(limit)
+            return Advice.ONE_BY_ONE
         async with self._switches.standing_still(timeline) as still:
             if still:
                 log.warning("opening_a_topic_left_sealed", event_type=timeline.event_type, topic=timeline.topic)
                 await admin.change(timeline.topic, OPEN_AGAIN | await self._switches.settings_before(timeline.topic))
-        return True
+        return Advice.AGAIN

@@ -56,7 +56,7 @@ def read_storage(given: Mapping[str, Any]) -> Storage:
     if not is_identifier(document.id):
         raise Invalid(f"{document.id!r} cannot name a storage: use 1 to 128 characters of 0-9 A-Z a-z . _ : @ -")
     configuration = document.kafka_configuration
-    servers = configuration.bootstrap_servers.replace(" ", "")
+    servers = re.sub(r"\s*,\s*", ",", configuration.bootstrap_servers.strip())
     if not SERVERS.fullmatch(servers):
         raise Invalid("kafka_configuration.bootstrap_servers must be host:port,host:port")
     return Storage(document.id, servers, _settings(configuration.settings))

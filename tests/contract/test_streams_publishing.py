@@ -1,0 +1,265 @@
+"""Publishing over HTTP into real Kafka: what is answered, and what is written."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+from confluent_kafka import Producer
+from streams_nodes import Node, Place, body, new_event_type, numbers_of, open_node, open_place, read_topic
+
+from meantime.streams.kafka_seal import Sealer
+
+METADATA = {"eid": str(uuid4()), "occurred_at": "2026-11-15T12:00:00Z"}
+
+
+@pytest_asyncio.fixture(scope="module")
+async def place(services: Any) -> AsyncIterator[Place]:
+    async with open_place(services) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module")
+async def node(place: Place) -> AsyncIterator[Node]:
+    async with open_node(place, publish_wait_for=2.0) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module")
+async def client(node: Node) -> AsyncIterator[httpx.AsyncClient]:
+    async with node.client() as opened:
+        yield opened
+
+
+async def topic_of(node: Node, name: str) -> str:
+    return (await node.streams.catalog.timelines(name))[-1].topic
+
+
+async def written(place: Place, node: Node, name: str, partitions: int = 1) -> list[list[Any]]:
+    topic = await topic_of(node, name)
+    found = await asyncio.to_thread(read_topic, place.kafka[0], topic, partitions)
+    return [[json.loads(value) for value in values] for values in found]
+
+
+async def test_what_is_acknowledged_is_in_kafka_in_order(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    name = await new_event_type(client)
+    for start in range(0, 300, 100):
+        answer = await client.post(f"/event-types/{name}/events", content=body(*({"n": start + n} for n in range(100))))
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert await numbers_of(place, node, name) == [list(range(300))]
+
+
+async def test_an_empty_batch_is_fine(client: httpx.AsyncClient) -> None:
+    name = await new_event_type(client)
+    assert (await client.post(f"/event-types/{name}/events", content=b"[]")).status_code == 200
+
+
+async def test_packed_bodies_are_read(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    name = await new_event_type(client)
+    headers = {"Content-Encoding": "gzip"}
+    events = f"/event-types/{name}/events"
+    assert (await client.post(events, content=gzip.compress(body({"n": 1})), headers=headers)).status_code == 200
+    assert (await client.post(events, content=b"no gzip", headers=headers)).status_code == 400
+    assert await numbers_of(place, node, name) == [[1]]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"[{}", b'[{"a": "\xff"}]', b"null"])
+async def test_a_malformed_body_is_a_bad_request_and_writes_nothing(
+    client: httpx.AsyncClient, node: Node, place: Place, content: bytes
+) -> None:
+    name = await new_event_type(client)
+    answer = await client.post(f"/event-types/{name}/events", content=content)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert await numbers_of(place, node, name) == [[]]
+
+
+async def test_one_bad_event_keeps_the_whole_batch_out(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    schema = {"type": "json_schema", "schema": '{"properties": {"n": {"type": "integer"}}}'}
+    name = await new_event_type(client, schema=schema)
+    events = body({"n": 1}, {"n": "x", "metadata": {"eid": "e2"}}, {"n": 3})
+    answer = await client.post(f"/event-types/{name}/events", content=events)
+    assert answer.status_code == 422
+    items = answer.json()
+    assert [item["publishing_status"] for item in items] == ["aborted", "failed", "aborted"]
+    assert (items[1]["eid"], items[1]["step"]) == ("e2", "validating")
+    assert "integer" in items[1]["detail"]
+    assert await numbers_of(place, node, name) == [[]]
+
+
+async def test_events_at_the_limit_are_written_and_larger_ones_refused(
+    client: httpx.AsyncClient, node: Node, place: Place
+) -> None:
+    name = await new_event_type(client, category="business")
+    frame = len(json.dumps({"x": "", "metadata": METADATA}))
+    at_limit = {"x": "a" * (999_000 - frame), "metadata": METADATA}
+    assert (await client.post(f"/event-types/{name}/events", content=body(at_limit))).status_code == 200
+    over = {"x": at_limit["x"] + "a", "metadata": METADATA}
+    answer = await client.post(f"/event-types/{name}/events", content=body(over))
+    assert (answer.status_code, answer.json()[0]["step"]) == (422, "validating")
+    ((event,),) = await written(place, node, name)
+    assert event["x"] == at_limit["x"]
+
+
+async def test_business_events_are_enriched(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    name = await new_event_type(client, category="business")
+    events = f"/event-types/{name}/events"
+    answer = await client.post(events, content=body({"n": 1, "metadata": METADATA}), headers={"X-Flow-Id": "flow-7"})
+    assert answer.status_code == 200
+    ((event,),) = await written(place, node, name)
+    assert event["metadata"] | {"received_at": ""} == METADATA | {
+        "received_at": "",
+        "event_type": name,
+        "partition": "0",
+        "flow_id": "flow-7",
+        "version": "1.0.0",
+    }
+    wrong = await client.post(events, content=body({"metadata": METADATA | {"event_type": "other"}}))
+    assert wrong.status_code == 422
+
+
+async def test_hashed_events_of_one_key_stay_together(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    statistic = {"read_parallelism": 4, "write_parallelism": 4}
+    name = await new_event_type(client, partition_strategy="hash", partition_key_fields=["key"], default_statistic=statistic)
+    await client.post(f"/event-types/{name}/events", content=body(*({"key": n % 10, "n": n} for n in range(200))))
+    found = await written(place, node, name, 4)
+    places = [{event["key"] for event in events} for events in found]
+    assert sum(map(len, places)) == 10
+    for events in found:
+        for key in {event["key"] for event in events}:
+            numbers = [event["n"] for event in events if event["key"] == key]
+            assert numbers == sorted(numbers)
+    missing = await client.post(f"/event-types/{name}/events", content=body({"n": 1}))
+    assert (missing.status_code, missing.json()[0]["step"]) == (422, "partitioning")
+
+
+async def test_user_defined_events_go_where_they_say(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    statistic = {"read_parallelism": 3, "write_parallelism": 1}
+    name = await new_event_type(client, category="business", partition_strategy="user_defined", default_statistic=statistic)
+    events = f"/event-types/{name}/events"
+    assert (await client.post(events, content=body({"metadata": METADATA | {"partition": "2"}}))).status_code == 200
+    assert [len(found) for found in await written(place, node, name, 3)] == [0, 0, 1]
+    unknown = await client.post(events, content=body({"metadata": METADATA | {"partition": "3"}}))
+    assert (unknown.status_code, unknown.json()[0]["step"]) == (422, "partitioning")
+
+
+async def test_what_the_storage_refuses_is_named_and_the_rest_is_written(
+    client: httpx.AsyncClient, node: Node, place: Place
+) -> None:
+    topic = f"small-{uuid4().hex[:8]}"
+    admin = node.streams.admins.of(node.streams.catalog.storage("default"))
+    await admin.create(topic, 1, {"max.message.bytes": "2000"})
+    name = await new_event_type(client, adopt_topic=topic)
+    answer = await client.post(f"/event-types/{name}/events", content=body({"n": 1}, {"n": 2, "x": "a" * 5000}, {"n": 3}))
+    assert answer.status_code == 207
+    assert [item["publishing_status"] for item in answer.json()] == ["submitted", "failed", "submitted"]
+    assert answer.json()[1]["step"] == "publishing"
+    assert await numbers_of(place, node, name) == [[1, 3]]
+
+
+async def test_compacted_event_types_take_events(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    name = await new_event_type(client, category="business", cleanup_policy="compact")
+    event = {"n": 1, "metadata": METADATA | {"partition_compaction_key": "k"}}
+    assert (await client.post(f"/event-types/{name}/events", content=body(event))).status_code == 200
+    assert await numbers_of(place, node, name) == [[1]]
+
+
+# Locks of other clients of the protocol
+
+
+async def test_a_foreign_lock_makes_publishers_wait_and_then_try_again_later(client: httpx.AsyncClient, node: Node) -> None:
+    name = await new_event_type(client)
+    other = await new_event_type(client)
+    lock = node.session.layout.locked_event_type(name)
+    await node.session.create(lock, b"somebody", ephemeral=True)
+    await asyncio.sleep(0.3)
+    try:
+        answer = await client.post(f"/event-types/{name}/events", content=body({"n": 1}))
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert answer.json()["retryable"]
+        assert (await client.post(f"/event-types/{other}/events", content=body({"n": 1}))).status_code == 200
+        assert (await client.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})).status_code == 409
+    finally:
+        await node.session.delete(lock)
+
+
+async def test_publishers_go_on_when_a_foreign_lock_vanishes_without_a_bump(
+    client: httpx.AsyncClient, node: Node, place: Place
+) -> None:
+    name = await new_event_type(client)
+    lock = node.session.layout.locked_event_type(name)
+    version = (await node.session.get(node.session.layout.version)).data
+    await node.session.create(lock, b"somebody")
+    await asyncio.sleep(0.3)
+    waiting = asyncio.create_task(client.post(f"/event-types/{name}/events", content=body({"n": 1})))
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    await node.session.delete(lock)
+    assert (await asyncio.wait_for(waiting, 5)).status_code == 200
+    assert await numbers_of(place, node, name) == [[1]]
+    assert (await node.session.get(node.session.layout.version)).data == version
+
+
+# Sealed topics
+
+
+async def test_a_node_that_missed_a_switch_is_led_to_the_new_topic_by_the_seal(
+    client: httpx.AsyncClient, node: Node, place: Place
+) -> None:
+    name = await new_event_type(client)
+    events = f"/event-types/{name}/events"
+    await client.post(events, content=body(*({"n": n} for n in range(5))))
+    stale = await node.streams.catalog.entry(name)
+    assert (await client.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})).status_code == 201
+    node.streams.catalog._entries[name] = stale
+    assert (await client.post(events, content=body(*({"n": n} for n in range(5, 10))))).status_code == 200
+    assert await numbers_of(place, node, name) == [list(range(10))]
+
+
+async def test_a_topic_left_sealed_by_a_lost_initiator_is_opened_by_its_first_publisher(
+    client: httpx.AsyncClient, node: Node, place: Place
+) -> None:
+    name = await new_event_type(client)
+    admin = node.streams.admins.of(node.streams.catalog.storage("default"))
+    await Sealer(admin).seal(await topic_of(node, name))
+    assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+    assert await numbers_of(place, node, name) == [[1]]
+
+
+async def test_a_probe_never_takes_an_offset_and_tells_sealed_from_open(node: Node, client: httpx.AsyncClient) -> None:
+    name = await new_event_type(client, default_statistic={"read_parallelism": 3, "write_parallelism": 1})
+    topic = await topic_of(node, name)
+    admin = node.streams.admins.of(node.streams.catalog.storage("default"))
+    sealer = Sealer(admin)
+    surveyed = await sealer.survey(topic)
+    await sealer.rehearse(topic, 3)
+    await sealer.seal(topic)
+    await sealer.prove(topic, 3)
+    assert await sealer.end(topic, 3) == (-1, -1, -1)
+    await sealer.open_again(topic, surveyed)
+    assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+
+
+async def test_a_topic_by_append_time_is_sealed_without_storing_a_probe(node: Node, place: Place) -> None:
+    topic = f"append-{uuid4().hex[:8]}"
+    admin = node.streams.admins.of(node.streams.catalog.storage("default"))
+    await admin.create(topic, 1, {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "5000"})
+    sealer = Sealer(admin)
+    surveyed = await sealer.survey(topic)
+    await sealer.rehearse(topic, 1)
+    await sealer.seal_surveyed(topic, surveyed)
+    await sealer.prove(topic, 1)
+    assert await sealer.end(topic, 1) == (-1,)
+    await sealer.open_again(topic, surveyed)
+    settings = await admin.topic_settings(topic)
+    assert settings["max.message.bytes"] == ("5000", True)
+    assert settings["message.timestamp.type"] == ("LogAppendTime", True)
+    producer = Producer({"bootstrap.servers": place.kafka[0]})
+    producer.produce(topic, b"{}")
+    assert await asyncio.to_thread(producer.flush, 10) == 0
