@@ -58,10 +58,10 @@ def test_pauses_grow_until_something_arrives() -> None:
 
 
 def test_a_limit_holds_over_all_connections() -> None:
-    reading = following(stream_limit=5)
+    reading = following(stream_limit=5, batch_limit=4)
     list(reading.take(line("0", "c1", 1, 2)))
     reading.broken()
-    assert "stream_limit=3" in reading.call().path
+    assert reading.call().path == "/event-types/orders/events?batch_limit=3&stream_limit=3"
     list(reading.take(line("0", "c2", 3, 4, 5)))
     assert reading.broken() == 0
     assert reading.finished

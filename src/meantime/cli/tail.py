@@ -9,8 +9,6 @@ import typer
 from meantime.cli.output import on_terminal, print_json_line, print_line
 from meantime.cli.session import EventTypeName, Session, on_cluster
 
-BATCH_LIMIT = 100
-
 
 def register(root: typer.Typer) -> None:
     root.command(rich_help_panel="Streams")(tail)
@@ -44,8 +42,7 @@ def tail(
         limit = min(unread, limit or unread)
         if not limit:
             return
-    stream = client.events(event_type, cursors, batch_limit=BATCH_LIMIT, batch_flush_timeout=1, stream_limit=limit)
-    for batch in stream:
+    for batch in client.events(event_type, cursors, stream_limit=limit):
         for event in batch.events:
             _print(session, batch.cursor, event)
 

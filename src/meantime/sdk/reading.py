@@ -130,7 +130,9 @@ class Following(ABC, Generic[B]):
         """The options as a query, less what earlier connections have used up."""
         options = msgspec.structs.asdict(self.options)
         if self.options.stream_limit:
-            options["stream_limit"] = self.options.stream_limit - self._seen
+            left = options["stream_limit"] = self.options.stream_limit - self._seen
+            # A node refuses batches that are larger than what is left of the stream.
+            options["batch_limit"] = min(self.options.batch_limit, left) if self.options.batch_limit else None
         if self.options.stream_timeout:
             options["stream_timeout"] = max(1, self.options.stream_timeout - int(self._monotonic() - self._began))
         return options
