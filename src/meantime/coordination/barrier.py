@@ -76,24 +76,23 @@ class VersionBarrier:
     # All nodes
 
     async def bump(self) -> int:
-        """Add one to the version; returns the new one.
+        """Add one to the version; returns the new one. Waits a session's timeout for a connection.
 
         When the connection breaks in between and the session survives, a version that has moved is taken for the bump:
         whoever moved it, nodes that acknowledge it have seen all that was written before this call.
         """
         path, session_id = self._session.layout.version, self._session.id
-        before = self._participant.version_node
-        if before is None:
-            await ensure_structure(self._session)
-            before = await self._session.get(path)
+        before = self._participant.version_node or await self._first_version()
         while True:
+            await self._same_session(session_id)
             version = int(before.data) + 1
             try:
                 await self._session.set(path, str(version).encode(), before.version)
             except VersionMoved:
                 before = await self._session.get(path)
             except CoordinationLost:
-                now = await self._after_reconnection(session_id)
+                await self._same_session(session_id)
+                now = await self._session.get(path)
                 if now.version != before.version:
                     return int(now.data)
             else:
@@ -136,16 +135,19 @@ class VersionBarrier:
                 raise CoordinationLost("the ZooKeeper session was lost while waiting for acknowledgements")
             return sorted(name for name, number in reached.items() if number < version)
 
-    async def _after_reconnection(self, session_id: int | None) -> Znode:
+    async def _first_version(self) -> Znode:
+        await ensure_structure(self._session)
+        return await self._session.get(self._session.layout.version)
+
+    async def _same_session(self, session_id: int | None) -> None:
+        """Wait for a connection, and make sure that nothing was lost with a session in between."""
         try:
             async with asyncio.timeout(self._session.timeout):
                 await self._session.wait_connected()
         except TimeoutError as error:
-            raise CoordinationLost("the ZooKeeper connection broke in the middle of a bump") from error
-        node = await self._session.get(self._session.layout.version)
+            raise CoordinationLost("there was no ZooKeeper connection for a bump") from error
         if self._session.id != session_id:
             raise CoordinationLost("the ZooKeeper session was lost in the middle of a bump")
-        return node
 
     # Locks
 
