@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli.output import print_json, print_table, say
+from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import EventTypeName, Session, Yes, confirm, on_cluster
 from meantime.cli.spans import human, seconds
 from meantime.errors import Invalid
@@ -75,10 +75,12 @@ def show(session: Session, name: EventTypeName) -> None:
         ["owner", event_type.owning_application],
     ]
     print_table([event_type.name, ""], details)
+    print_line("")
     print_table(
         ["partition", "oldest", "newest"],
         [[p.partition, p.oldest_available_offset, p.newest_available_offset] for p in partitions],
     )
+    print_line("")
     print_table(
         ["timeline", "storage", "topic", "switched at", "latest position"],
         [[t.order, t.storage_id, t.topic, t.switched_at, _position(t.latest_position)] for t in timelines],

@@ -62,6 +62,11 @@ def _array(text: bytes, name: str) -> Iterator[Item]:
         yield Item(f"{name}[{number}]", bytes(entry))
 
 
+def size(batch: Sequence[Item]) -> int:
+    """Bytes of the input that a batch stood in, its line feeds included."""
+    return sum(len(item.text) + 1 for item in batch)
+
+
 def batches(source: Iterable[Item], size: int, linger: float = LINGER) -> Iterator[list[Item]]:
     """Batches of `size`, or fewer when the source pauses for longer than `linger` seconds."""
     arrived: queue.Queue[Item | BaseException | None] = queue.Queue(maxsize=4 * size)

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,21 +11,36 @@ from typing import IO, Self
 
 from meantime.cli.output import print_json, say
 
-Advance = Callable[[int], None]
+#: Told after each batch: how many items, and how many bytes of the input they were.
+Advance = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Advance]:
+def progress(what: str, files: Sequence[Path]) -> Iterator[Advance]:
+    """A bar over the bytes of the files, or a running count where their end is not known."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda _items, _bytes: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda count: bar.advance(task, count)
+    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[items]:,}"), TimeElapsedColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
+        task = bar.add_task(what, total=_size(files), items=0)
+        done = 0
+
+        def advance(items: int, read_bytes: int) -> None:
+            nonlocal done
+            done += items
+            bar.update(task, advance=read_bytes, items=done)
+
+        yield advance
+
+
+def _size(files: Sequence[Path]) -> int | None:
+    if not files or any(not file.is_file() for file in files):
+        return None
+    return sum(file.stat().st_size for file in files)
 
 
 @dataclass

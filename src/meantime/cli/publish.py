@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from meantime.cli.exits import PARTLY
-from meantime.cli.feeding import Item, batches, items
+from meantime.cli.feeding import Item, batches, items, size
 from meantime.cli.progress import Rejects, Tally, progress
 from meantime.cli.session import EventTypeName, Session, on_cluster
 from meantime.errors import Invalid, PublishFailed
@@ -41,11 +41,15 @@ def publish(
     """
     source = _given(event) if event else items(files or [])
     tally = Tally("published", "events")
-    with Rejects(rejects) as refused, progress(f"publishing to {event_type}") as advance, tally.said_on_failure():
+    with (
+        Rejects(rejects) as refused,
+        progress(f"publishing to {event_type}", files or []) as advance,
+        tally.said_on_failure(),
+    ):
         for chunk in batches(source, batch):
             written = _publish(session, event_type, chunk, refused)
             tally.done += written
-            advance(written)
+            advance(written, size(chunk))
     tally.report(refused.count, session.json)
     if refused.count:
         raise typer.Exit(PARTLY)

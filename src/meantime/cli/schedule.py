@@ -10,7 +10,7 @@ import typer
 
 from meantime.cli.drafts import When, message, rows_of_csv
 from meantime.cli.exits import PARTLY
-from meantime.cli.feeding import Item, batches, items
+from meantime.cli.feeding import Item, batches, items, size
 from meantime.cli.messages import After, At, instant
 from meantime.cli.output import print_json, say
 from meantime.cli.progress import Rejects, Tally, progress
@@ -76,12 +76,12 @@ def _one(session: Session, topic: str, body: str | None, when: dict[str, Any], i
 
 def _many(session: Session, topic: str, file: Path, default: When, size: int, rejects: Path | None) -> None:
     tally, exists = Tally("scheduled", "messages"), 0
-    with Rejects(rejects) as refused, progress(f"scheduling to {topic}") as advance, tally.said_on_failure():
+    with Rejects(rejects) as refused, progress(f"scheduling to {topic}", [file]) as advance, tally.said_on_failure():
         for chunk in batches(_source(file), size):
             created, known = _send(session, topic, list(_prepared(chunk, default, refused)), refused)
             tally.done += created
             exists += known
-            advance(len(chunk))
+            advance(len(chunk), size(chunk))
     if exists:
         say(f"{exists:,} existed already")
     tally.report(refused.count, session.json)

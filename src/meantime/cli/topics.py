@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from meantime.cli import messages
-from meantime.cli.output import print_json, print_table, say
+from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import Session, TopicName, Yes, as_producer, confirm, on_cluster
 from meantime.cli.spans import human, seconds
 
@@ -70,6 +70,7 @@ def show(session: Session, name: TopicName) -> None:
     print_table([topic.name, ""], [*settings, *([status, count] for status, count in counts.items())])
     if consumers:
         rows = [[c.consumer_id, c.mode, c.node_id, c.outstanding, c.buffer, _buckets(c.buckets)] for c in consumers]
+        print_line("")
         print_table(["consumer", "mode", "node", "leases", "buffer", "buckets"], rows)
 
 
