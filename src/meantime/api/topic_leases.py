@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from litestar import Response, get, post
 from litestar.enums import MediaType
-from litestar.params import Dependency, FromPath
+from litestar.params import Dependency, FromPath, FromQuery
 
 from meantime.api.identity import AnyRequest, allow
 from meantime.api.streaming import LineStream
@@ -43,7 +43,11 @@ async def pull(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> 
 
 @get("/topics/{topic:str}/leases", tags=["topics"], summary="Push: a stream of leases, as messages become due")
 async def push(
-    request: AnyRequest, topics: TheTopics, topic: FromPath[str], buffer: int = 100, lease_ms: int = 30_000
+    request: AnyRequest,
+    topics: TheTopics,
+    topic: FromPath[str],
+    buffer: FromQuery[int] = 100,
+    lease_ms: FromQuery[int] = 30_000,
 ) -> LineStream:
     """`application/x-ndjson`, one lease a line, first those that the consumer still holds; an empty line keeps the
     connection alive. The leases that a consumer holds count against `buffer`. One stream per consumer in the cluster."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.enums import MediaType
-from litestar.params import Dependency, FromPath
+from litestar.params import Dependency, FromPath, FromQuery
 
 from meantime.api.identity import AnyRequest, allow, producer_group
 from meantime.api.topic_forms import MoveForm, message_view, read, read_drafts, read_ids
@@ -32,7 +32,7 @@ async def create(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -
 
 @get("/topics/{topic:str}/messages", tags=["topics"], summary="The messages of a producer group")
 async def list_messages(
-    request: AnyRequest, topics: TheTopics, topic: FromPath[str], after: str = "", limit: int = 100
+    request: AnyRequest, topics: TheTopics, topic: FromPath[str], after: FromQuery[str] = "", limit: FromQuery[int] = 100
 ) -> Response[bytes]:
     """Ordered by id, from the one after `after`; `next` continues the list."""
     wanted = request.query_params.get("producer_group")
@@ -53,7 +53,7 @@ async def get_message(
     topics: TheTopics,
     topic: FromPath[str],
     message_id: FromPath[str],
-    consumer_id: str | None = None,
+    consumer_id: FromQuery[str | None] = None,
 ) -> Response[bytes]:
     group = producer_group(request) if request.headers.get("X-Producer-Group") else None
     if not group and not consumer_id:
@@ -80,7 +80,7 @@ async def delete_message(
     topics: TheTopics,
     topic: FromPath[str],
     message_id: FromPath[str],
-    version: int | None = None,
+    version: FromQuery[int | None] = None,
 ) -> None:
     """By its owner; again is fine. 409 `leased` while a consumer has it."""
     await topics.delete(topic, message_id, producer_group(request), version)

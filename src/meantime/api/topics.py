@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.enums import MediaType
-from litestar.params import Dependency, FromPath
+from litestar.params import Dependency, FromPath, FromQuery
 
 from meantime.api import topic_leases, topic_messages
 from meantime.api.identity import AnyRequest, allow, identity_of
@@ -51,7 +51,12 @@ async def delete_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[s
 
 @get("/topics/{topic:str}/load", tags=["topics"], summary="What is ahead, slot by slot")
 async def load(
-    request: AnyRequest, topics: TheTopics, topic: FromPath[str], from_ms: int, to_ms: int, step_ms: int
+    request: AnyRequest,
+    topics: TheTopics,
+    topic: FromPath[str],
+    from_ms: FromQuery[int],
+    to_ms: FromQuery[int],
+    step_ms: FromQuery[int],
 ) -> dict[str, Any]:
     """Half-open slots from `from_ms`, at most 10,000; every slot is listed."""
     identity_of(request)
@@ -63,9 +68,9 @@ async def count(
     request: AnyRequest,
     topics: TheTopics,
     topic: FromPath[str],
-    status: str | None = None,
-    from_ms: int | None = None,
-    to_ms: int | None = None,
+    status: FromQuery[str | None] = None,
+    from_ms: FromQuery[int | None] = None,
+    to_ms: FromQuery[int | None] = None,
 ) -> dict[str, int]:
     identity_of(request)
     counts = await topics.counts(topic, from_ms, to_ms)

@@ -47,7 +47,7 @@ class Producing:
     def _merger(self, topic_name: str) -> Merger[NewMessage, Created]:
         merger = self._creations.get(topic_name)
         if merger is None:
-            sizes = Sizes[NewMessage](weigh=lambda message: len(message.body))
+            sizes: Sizes[NewMessage] = Sizes(weigh=lambda message: len(message.body))
             merger = self._creations[topic_name] = Merger(partial(self._create, topic_name), sizes=sizes)
         return merger
 

@@ -1,0 +1,97 @@
+"""Nodes that serve nothing but topics, in this process, over real HTTP and a real PostgreSQL."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import httpx
+import psycopg
+from litestar import Litestar
+from litestar.di import Provide
+
+from meantime.api import topics as topics_api
+from meantime.api.edge import Edge, Limits
+from meantime.api.problems import HANDLERS
+from meantime.api.server import Listening, make_server
+from meantime.clock import Clock, SystemClock
+from meantime.database.listener import open_listener
+from meantime.database.migrate import migrate
+from meantime.errors import Degraded
+from meantime.topics.slice import Options, Topics, open_topics
+
+GROUP = {"X-Producer-Group": "owners"}
+
+
+@dataclass
+class SwitchableHealth:
+    """Healthy until a test says otherwise."""
+
+    healthy: bool = True
+
+    @property
+    def state(self) -> str:
+        return "healthy" if self.healthy else "degraded"
+
+    def require_healthy(self) -> None:
+        if not self.healthy:
+            raise Degraded("this node is degraded: a test says so")
+
+
+@dataclass
+class TopicsNode:
+    url: str
+    topics: Topics
+    health: SwitchableHealth
+    http: httpx.AsyncClient
+    edge: Edge = field(repr=False)
+
+
+@asynccontextmanager
+async def open_node(
+    uri: str, node_id: str = "node-1", clock: Clock | None = None, options: Options | None = None
+) -> AsyncIterator[TopicsNode]:
+    clock, health = clock or SystemClock(), SwitchableHealth()
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    async with open_listener(uri) as listener, open_topics(uri, listener, clock, health, node_id, options) as topics:
+        app = Litestar(
+            topics_api.ROUTES,
+            dependencies={"topics": Provide(lambda: topics, sync_to_thread=False, use_cache=True)},
+            exception_handlers=HANDLERS,
+            openapi_config=None,
+            logging_config=None,
+        )
+        edge = Edge(app, clock=clock, limits=Limits(65536, 64 << 20, 30), door=None)
+        server = make_server(edge, Listening("127.0.0.1", 0, 65536, 10, 4096, 2))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        async with httpx.AsyncClient(base_url=url, timeout=70) as http:
+            yield TopicsNode(url, topics, health, http, edge)
+        edge.stopping.set()
+        server.should_exit = True
+        await serving
+
+
+@asynccontextmanager
+async def new_database(postgres: str) -> AsyncIterator[str]:
+    """A database of its own with the schema in it, gone afterwards."""
+    name = f"topics_{uuid4().hex[:12]}"
+    async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as connection:
+        await connection.execute(f'CREATE DATABASE "{name}"')
+        parts = psycopg.conninfo.conninfo_to_dict(postgres)
+        uri = _uri(parts | {"dbname": name})
+        await asyncio.to_thread(migrate, uri)
+        try:
+            yield uri
+        finally:
+            await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _uri(parts: dict[str, object]) -> str:
+    host = str(parts.get("host", ""))
+    user = f"{parts.get('user', '')}:{parts.get('password', '')}@"
+    if host.startswith("/"):
+        return f"postgresql://{user}/{parts['dbname']}?host={host}"
+    return f"postgresql://{user}{host}:{parts.get('port', 5432)}/{parts['dbname']}"
