@@ -74,10 +74,10 @@ def _one(session: Session, topic: str, body: str | None, when: dict[str, Any], i
         say(f"{'exists' if result.status == 'exists' else 'scheduled'} {result.id}{due}")
 
 
-def _many(session: Session, topic: str, file: Path, default: When, size: int, rejects: Path | None) -> None:
+def _many(session: Session, topic: str, file: Path, default: When, batch: int, rejects: Path | None) -> None:
     tally, exists = Tally("scheduled", "messages"), 0
     with Rejects(rejects) as refused, progress(f"scheduling to {topic}", [file]) as advance, tally.said_on_failure():
-        for chunk in batches(_source(file), size):
+        for chunk in batches(_source(file), batch):
             created, known = _send(session, topic, list(_prepared(chunk, default, refused)), refused)
             tally.done += created
             exists += known
