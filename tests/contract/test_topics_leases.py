@@ -1,0 +1,385 @@
+"""What consumers see over HTTP, on two nodes over one real PostgreSQL."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+from topics_consumer import push
+from topics_nodes import GROUP, TopicsNode, new_database, open_node
+
+from conftest import Services
+
+
+@pytest_asyncio.fixture(scope="module")
+async def nodes(services: Services) -> AsyncIterator[list[TopicsNode]]:
+    async with (
+        new_database(services.postgres) as uri,
+        open_node(uri, "node-1") as one,
+        open_node(uri, "node-2") as two,
+    ):
+        yield [one, two]
+
+
+@pytest.fixture
+def http(nodes: list[TopicsNode]) -> httpx.AsyncClient:
+    return nodes[0].http
+
+
+@pytest.fixture
+def elsewhere(nodes: list[TopicsNode]) -> httpx.AsyncClient:
+    return nodes[1].http
+
+
+@pytest_asyncio.fixture
+async def topic(http: httpx.AsyncClient) -> str:
+    return await new_topic(http)
+
+
+async def new_topic(http: httpx.AsyncClient, **settings: object) -> str:
+    name = f"t-{uuid4().hex[:8]}"
+    assert (await http.put(f"/topics/{name}", json=settings)).status_code == 201
+    return name
+
+
+async def create(http: httpx.AsyncClient, topic: str, *ids: str, after_ms: int = 0) -> None:
+    messages = [{"id": one, "after_ms": after_ms, "body": one} for one in ids]
+    answer = await http.post(f"/topics/{topic}/messages", json={"messages": messages}, headers=GROUP)
+    assert answer.status_code == 201, answer.text
+
+
+async def pull(http: httpx.AsyncClient, topic: str, consumer_id: str = "c", **fields: int) -> list[dict[str, object]]:
+    answer = await http.post(f"/topics/{topic}/leases", json={"consumer_id": consumer_id, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["leases"]
+
+
+async def operate(
+    http: httpx.AsyncClient, topic: str, action: str, *leases: dict[str, object], consumer_id: str = "c"
+) -> list[dict[str, object]]:
+    body = {"consumer_id": consumer_id, "leases": leases}
+    answer = await http.post(f"/topics/{topic}/leases/{action}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"]
+
+
+def claim(lease: dict[str, object], **fields: object) -> dict[str, object]:
+    return {"id": lease["id"], "version": lease["version"], **fields}
+
+
+async def test_a_pull_leases_what_is_due_in_time_order(http: httpx.AsyncClient, topic: str) -> None:
+    now_ms = int((await http.get("/topics")).headers["X-Meantime-Now"])
+    messages = [{"id": f"m{n}", "at_ms": now_ms + 200 + (n * 7) % 50} for n in range(50)]
+    await http.post(f"/topics/{topic}/messages", json={"messages": messages}, headers=GROUP)
+    assert await pull(http, topic) == []
+    await asyncio.sleep(0.3)
+    leases = await pull(http, topic, limit=20, lease_ms=5000) + await pull(http, topic, limit=100)
+    assert [lease["created_for_ms"] for lease in leases] == [now_ms + 200 + n for n in range(50)]
+    assert all(lease["attempts"] == 1 and lease["version"] == 2 for lease in leases)
+    assert all(lease["producer_group"] == "owners" for lease in leases)
+
+
+async def test_a_pull_gets_as_much_as_it_asks_for(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, *[f"m{n}" for n in range(3000)])
+    assert len(await pull(http, topic, limit=2500)) == 2500
+    assert len(await pull(http, topic, limit=10_000)) == 500
+
+
+async def test_a_long_poll_ends_with_the_first_message(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    waiting = asyncio.create_task(pull(elsewhere, topic, wait_ms=5000))
+    await asyncio.sleep(0.2)
+    began = time.monotonic()
+    await create(http, topic, "a", after_ms=100)
+    assert [lease["id"] for lease in await waiting] == ["a"]
+    assert 0.09 < time.monotonic() - began < 0.6
+    began = time.monotonic()
+    assert await pull(http, topic, wait_ms=300) == []
+    assert 0.29 < time.monotonic() - began < 0.8
+
+
+async def test_who_left_during_a_long_poll_takes_nothing(http: httpx.AsyncClient, topic: str) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        await http.post(f"/topics/{topic}/leases", json={"consumer_id": "c", "wait_ms": 9000}, timeout=0.3)
+    await asyncio.sleep(0.2)
+    await create(http, topic, "a")
+    assert [lease["attempts"] for lease in await pull(http, topic, "d", wait_ms=1000)] == [1]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"limit": 0}, {"limit": 10_001}, {"wait_ms": 60_001}, {"wait_ms": -1}, {"lease_ms": 0}, {"lease_ms": 43_200_001}],
+)
+async def test_a_pull_that_makes_no_sense_is_refused(http: httpx.AsyncClient, topic: str, fields: dict[str, int]) -> None:
+    body = {"consumer_id": "c", **fields}
+    assert (await http.post(f"/topics/{topic}/leases", json=body)).status_code == 422
+    assert (await http.post(f"/topics/{topic}/leases", json=body | {"limit": "x"})).status_code == 400
+    assert (await http.post(f"/topics/{topic}/leases", json={"consumer_id": "bad id"})).status_code == 422
+    assert (await http.post("/topics/nowhere/leases", json={"consumer_id": "c"})).status_code == 404
+
+
+async def test_a_lease_that_ends_gives_the_message_back(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, "a")
+    (first,) = await pull(http, topic, lease_ms=200)
+    (second,) = await pull(http, topic, "d", wait_ms=2000)
+    assert (second["attempts"], second["version"]) == (2, 3)
+    assert second["at_ms"] - 30_000 >= first["at_ms"]  # type: ignore[operator]
+    assert await operate(http, topic, "delete", claim(first)) == [{"id": "a", "status": "not_holder"}]
+    assert await operate(http, topic, "delete", claim(second), consumer_id="d") == [{"id": "a", "status": "ok"}]
+    assert await operate(http, topic, "delete", claim(second), consumer_id="d") == [{"id": "a", "status": "not_found"}]
+
+
+async def test_each_claim_hears_the_first_reason_that_applies(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, "a", "b", "late")
+    a, b, late = await pull(http, topic, limit=3)
+    (shortened,) = await operate(http, topic, "extend", claim(late, after_ms=20))
+    assert shortened["status"] == "ok"
+    await asyncio.sleep(0.05)
+    results = await operate(
+        http,
+        topic,
+        "extend",
+        claim(a, after_ms=60_000),
+        {"id": "never", "version": 1, "after_ms": 10},
+        claim(b, version=1, after_ms=1),
+        claim(b, after_ms=1),
+        claim(b, after_ms=43_200_001),
+        claim(b),
+        claim(b, at_ms=1, after_ms=50),
+        claim(shortened, after_ms=60_000),
+        {"id": "b", "after_ms": 60_000},
+        {"version": 1},
+        claim(b, after_ms=60_000),
+    )
+    assert [one["status"] for one in results] == [
+        "ok",
+        "not_found",
+        "stale_version",
+        "invalid_time",
+        "invalid_time",
+        "invalid_time",
+        "invalid_time",
+        "expired",
+        "stale_version",
+        "not_found",
+        "ok",
+    ]
+    assert results[0]["version"] == 3
+    assert [one["status"] for one in await operate(http, topic, "extend", claim(a, after_ms=50), consumer_id="x")] == [
+        "not_holder"
+    ]
+
+
+async def test_a_released_message_comes_back_at_its_instant(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, "a")
+    (lease,) = await pull(http, topic)
+    (released,) = await operate(http, topic, "release", claim(lease, after_ms=250))
+    assert (released["status"], released["version"]) == ("ok", 3)
+    message = (await http.get(f"/topics/{topic}/messages/a", headers=GROUP)).json()
+    assert (message["status"], message["lock_consumer_id"], message["attempts"]) == ("waiting", None, 1)
+    assert message["created_for_ms"] == lease["created_for_ms"]
+    (again,) = await pull(http, topic, "d", wait_ms=2000)
+    assert again["attempts"] == 2
+    assert again["at_ms"] - 30_000 >= released["at_ms"]  # type: ignore[operator]
+
+
+async def test_a_stream_pushes_each_message_when_it_is_due(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    async with push(http, topic, "c") as consumer:
+        assert consumer.status == 200
+        await create(http, topic, "now")
+        await create(elsewhere, topic, "from-another-node")
+        await create(elsewhere, topic, "soon", after_ms=300)
+        await create(http, topic, "later", after_ms=1500)
+        leases = await consumer.take(4)
+        assert {leases[0]["id"], leases[1]["id"]} == {"now", "from-another-node"}
+        assert [lease["id"] for lease in leases[2:]] == ["soon", "later"]
+        assert all(lease["at_ms"] - 30_000 >= lease["created_for_ms"] for lease in leases)
+        assert all(lease["at_ms"] - 30_000 - lease["created_for_ms"] < 400 for lease in leases)
+        assert consumer.blank_lines
+
+
+async def test_held_leases_count_against_the_buffer_wherever_they_are_freed(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
+) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, *[f"m{n:02}" for n in range(20)])
+    async with push(http, topic, "c", buffer=3) as consumer:
+        first = await consumer.take(3)
+        await asyncio.sleep(0.3)
+        assert consumer.leases == []
+        assert await consumer.delete(first[0]) == ["ok"]
+        (fourth,) = await consumer.take(1)
+        assert await consumer.delete(first[1], fourth, via=elsewhere) == ["ok", "ok"]
+        await consumer.take(2)
+        assert len(await pull(elsewhere, topic, "c", limit=2)) == 2
+        await asyncio.sleep(0.3)
+        assert await consumer.delete(first[2], via=elsewhere) == ["ok"]
+        await asyncio.sleep(0.5)
+        assert consumer.leases == []
+
+
+async def test_a_lease_that_runs_out_makes_room(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, "a", "b")
+    async with push(http, topic, "c", buffer=1, lease_ms=300) as consumer:
+        leases = await consumer.take(3)
+        assert [lease["id"] for lease in leases] == ["a", "b", "a"]
+
+
+async def test_a_returning_consumer_first_gets_what_it_still_holds(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
+) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, "a", "b", "c")
+    async with push(http, topic, "c", buffer=2) as consumer:
+        before = await consumer.take(2)
+    await asyncio.sleep(0.3)
+    async with push(elsewhere, topic, "c", buffer=3) as consumer:
+        after = await consumer.take(3)
+    assert after[:2] == before
+    assert {lease["id"] for lease in after} == {"a", "b", "c"}
+    assert after[2]["attempts"] == 1
+
+
+async def test_a_consumer_has_one_stream_in_the_whole_cluster(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    async with push(http, topic, "c"):
+        for node in (http, elsewhere):
+            async with push(node, topic, "c") as second:
+                assert second.status == 409
+        async with push(elsewhere, topic, "d") as other:
+            assert other.status == 200
+    for _ in range(50):
+        async with push(elsewhere, topic, "c") as again:
+            if again.status == 200:
+                break
+        await asyncio.sleep(0.1)
+    assert again.status == 200
+
+
+async def test_a_slow_consumer_delays_nobody(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    async with push(http, topic, "slow", buffer=1) as slow, push(elsewhere, topic, "quick", buffer=50) as quick:
+        await create(http, topic, *[f"m{n}" for n in range(30)])
+        await slow.take(1)
+        assert len(await quick.take(29)) == 29
+
+
+async def test_consumers_are_listed_with_their_slices(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, "a")
+    async with push(http, topic, "c1", buffer=7) as consumer, push(elsewhere, topic, "c2"):
+        await asyncio.sleep(0.5)
+        await pull(elsewhere, topic, "c3")
+        reports = (await elsewhere.get(f"/topics/{topic}/consumers")).json()["consumers"]
+        holder = "c1" if consumer.leases else "c2"
+        assert [(one["consumer_id"], one["node_id"], one["mode"]) for one in reports] == [
+            ("c1", "node-1", "push"),
+            ("c2", "node-2", "push"),
+            ("c3", "node-2", "pull"),
+        ]
+        assert [one["buckets"] for one in reports] == [[[0, 31]], [[32, 63]], []]
+        assert [one["buffer"] for one in reports] == [7, 100, None]
+        assert [one["outstanding"] for one in reports] == [int(holder == "c1"), int(holder == "c2"), 0]
+
+
+async def test_after_its_last_attempt_a_message_goes_to_the_dead_letter_topic(http: httpx.AsyncClient) -> None:
+    graves = await new_topic(http, bucket_count=8)
+    topic = await new_topic(http, max_attempts=2, dead_letter_topic=graves)
+    await create(http, topic, "expires", "released", "deleted")
+    for lease in await pull(http, topic, limit=3):
+        await operate(http, topic, "release", claim(lease, after_ms=5))
+    leases = {lease["id"]: lease for lease in await pull(http, topic, limit=3, wait_ms=1000, lease_ms=400)}
+    while len(leases) < 3:
+        leases |= {lease["id"]: lease for lease in await pull(http, topic, limit=3, wait_ms=300, lease_ms=400)}
+    assert await operate(http, topic, "delete", claim(leases["deleted"])) == [{"id": "deleted", "status": "ok"}]
+    (released,) = await operate(http, topic, "release", claim(leases["released"], after_ms=60_000))
+    assert released["status"] == "ok"
+    dead = await pull(http, graves, "undertaker", wait_ms=1000)
+    dead += await pull(http, graves, "undertaker", wait_ms=2000)
+    assert [one["id"] for one in dead] == ["released", "expires"]
+    assert all(one["producer_group"] == "owners" and one["body"] == one["id"] for one in dead)
+    history = dead[1]["dead_letter"]
+    assert history == {
+        "topic": topic,
+        "attempts": 2,
+        "last_consumer_id": "c",
+        "died_at_ms": leases["expires"]["at_ms"],
+    }
+    assert (await http.get(f"/topics/{topic}/count")).json() == {"count": 0}
+
+
+async def test_the_dead_are_sent_back_in_bulk(http: httpx.AsyncClient) -> None:
+    graves = await new_topic(http)
+    topic = await new_topic(http, max_attempts=1, dead_letter_topic=graves)
+    await create(http, topic, *[f"m{n}" for n in range(5)])
+    await pull(http, topic, limit=5, lease_ms=50)
+    for _ in range(40):
+        if (await http.get(f"/topics/{graves}/count")).json()["count"] == 5:
+            break
+        await asyncio.sleep(0.1)
+    first = await http.post(f"/topics/{graves}/redrive", json={"limit": 2})
+    assert first.json() == {"moved": 2, "skipped": 0}
+    rest = await http.post(f"/topics/{graves}/redrive")
+    assert rest.json() == {"moved": 3, "skipped": 0}
+    again = await pull(http, topic, limit=10)
+    assert sorted((str(one["id"]), one["attempts"]) for one in again) == [(f"m{n}", 1) for n in range(5)]
+    assert all("dead_letter" not in one for one in again)
+    assert (await http.post(f"/topics/{graves}/redrive", json={"to": "nowhere"})).status_code == 404
+
+
+async def test_without_a_dead_letter_topic_the_dead_stay_until_their_owner_decides(http: httpx.AsyncClient) -> None:
+    topic = await new_topic(http, max_attempts=1)
+    await create(http, topic, "a", "b", "d")
+    await pull(http, topic, limit=3, lease_ms=50)
+    await asyncio.sleep(0.1)
+    assert await pull(http, topic) == []
+    path = f"/topics/{topic}/messages"
+    for _ in range(2):
+        assert (await http.get(f"{path}/a", headers=GROUP)).json()["status"] == "dead"
+        assert (await http.get(f"/topics/{topic}/count?status=dead")).json() == {"count": 3}
+        await asyncio.sleep(0.4)
+    assert (await http.patch(f"{path}/a", json={"after_ms": 0}, headers=GROUP)).status_code == 200
+    assert (await http.delete(f"{path}/b", headers=GROUP)).status_code == 204
+    assert [(one["id"], one["attempts"]) for one in await pull(http, topic)] == [("a", 1)]
+    assert (await http.post(f"/topics/{topic}/redrive")).json() == {"moved": 1, "skipped": 0}
+    assert [(one["id"], one["attempts"]) for one in await pull(http, topic)] == [("d", 1)]
+
+
+async def test_an_expired_last_attempt_whose_grave_is_taken_stays_as_dead(http: httpx.AsyncClient) -> None:
+    graves = await new_topic(http)
+    topic = await new_topic(http, max_attempts=1, dead_letter_topic=graves)
+    await create(http, graves, "a", after_ms=60_000)
+    await create(http, topic, "a")
+    await pull(http, topic, lease_ms=50)
+    await asyncio.sleep(0.6)
+    assert (await http.get(f"/topics/{topic}/messages/a", headers=GROUP)).json()["status"] == "dead"
+
+
+async def test_a_node_that_degrades_pauses_its_streams_and_goes_on_later(nodes: list[TopicsNode]) -> None:
+    http = nodes[0].http
+    topic = await new_topic(http)
+    async with push(http, topic, "c") as consumer:
+        await create(http, topic, "a")
+        await consumer.take(1)
+        nodes[0].health.healthy = False
+        try:
+            await create(nodes[1].http, topic, "b")
+            await asyncio.sleep(0.4)
+            assert consumer.leases == []
+        finally:
+            nodes[0].health.healthy = True
+        await consumer.take(1)
+
+
+async def test_a_stream_of_a_deleted_topic_ends(http: httpx.AsyncClient, topic: str) -> None:
+    async with push(http, topic, "c") as consumer:
+        assert (await http.delete(f"/topics/{topic}")).status_code == 202
+        for _ in range(60):
+            if consumer.ended:
+                break
+            await asyncio.sleep(0.1)
+    assert (await http.get(f"/topics/{topic}/leases?consumer_id=c")).status_code == 404
