@@ -137,9 +137,9 @@ def test_a_problem_becomes_the_error_of_its_code_with_its_extras() -> None:
 
 
 def test_a_code_of_a_newer_server_falls_back_to_the_status_and_is_kept() -> None:
-    error = error_of(answer(409, b'{"code":"leased","detail":"worker-1 is at it"}'))
+    error = error_of(answer(409, b'{"code":"brand_new","detail":"worker-1 is at it"}'))
     assert type(error) is Conflict
-    assert error.code == "leased"
+    assert error.code == "brand_new"
     assert Conflict.code == "conflict"
 
 

@@ -1,6 +1,8 @@
 """`meantime topics messages`: single messages, as their owner sees them."""
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -8,6 +10,11 @@ from meantime.cli.exits import PARTLY
 from meantime.cli.output import print_json, print_json_line, print_table, say
 from meantime.cli.session import Session, TopicName, as_producer
 from meantime.cli.spans import clock_time, seconds, unix_seconds
+
+if TYPE_CHECKING:
+    from meantime.sdk.messages import Message
+
+PAGE = 1000
 
 app = typer.Typer(no_args_is_help=True, help="Messages of a topic, as the producer group that owns them.")
 
@@ -32,13 +39,21 @@ def list_all(
 
     Example: meantime topics messages list reminders --group billing
     """
-    found = session.client.messages(topic, limit=limit, after=after)
+    found = list(islice(_pages(session, topic, min(limit, PAGE), after), limit))
     if session.json:
         for message in found:
             print_json_line(message)
         return
     rows = [[m.id, m.status, clock_time(m.at_ms), m.attempts, m.version, m.lock_consumer_id] for m in found]
     print_table(["id", "status", "at", "attempts", "version", "leased to"], rows)
+
+
+def _pages(session: Session, topic: str, size: int, after: str | None) -> "Iterator[Message]":
+    while page := session.client.messages(topic, limit=size, after=after):
+        yield from page
+        if len(page) < size:
+            return
+        after = page[-1].id
 
 
 @app.command()

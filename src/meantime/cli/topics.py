@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from meantime.cli import messages
 from meantime.cli.output import print_json, print_line, print_table, say
-from meantime.cli.session import Session, TopicName, Yes, as_producer, confirm, on_cluster
+from meantime.cli.session import Session, TopicName, Yes, confirm, on_cluster
 from meantime.cli.spans import human, seconds
 
 app = typer.Typer(no_args_is_help=True, help="Topics: messages positioned in time.")
 
 Span = str | None
-STATUSES = ("waiting", "available", "processing", "dead")
+REDRIVEN_AT_ONCE = 10_000
 
 
 def register(root: typer.Typer) -> None:
@@ -54,9 +55,8 @@ def show(session: Session, name: TopicName) -> None:
     """
     client = session.client
     topic, consumers = client.topic(name), client.consumers(name)
-    counts = {status: client.count(name, status=status) for status in STATUSES}
     if session.json:
-        print_json({"topic": topic, "counts": counts, "consumers": consumers})
+        print_json(msgspec.to_builtins(topic) | {"consumers": consumers})
         return
     settings: list[list[object]] = [
         ["buckets", topic.bucket_count],
@@ -67,7 +67,7 @@ def show(session: Session, name: TopicName) -> None:
         ["dead letters to", topic.dead_letter_topic],
         ["remembers deleted ids", _span(topic.dedupe_ms)],
     ]
-    print_table([topic.name, ""], [*settings, *([status, count] for status, count in counts.items())])
+    print_table([topic.name, ""], [*settings, *([status, count] for status, count in (topic.counts or {}).items())])
     if consumers:
         rows = [[c.consumer_id, c.mode, c.node_id, c.outstanding, c.buffer, _buckets(c.buckets)] for c in consumers]
         print_line("")
@@ -125,19 +125,20 @@ def delete(session: Session, name: TopicName, yes: Yes = False) -> None:
 
 
 @app.command()
-@as_producer
+@on_cluster
 def redrive(
     session: Session,
     name: TopicName,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Topic to send them to; else where each came from.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many.")] = None,
 ) -> None:
-    """Send dead letters back to where they died, and dead messages of this topic back to life, as if never tried.
+    """Send dead messages back to where they died, to be tried again from the first attempt.
 
     Example: meantime topics redrive reminders.dead
     """
     moved, skipped = 0, 0
     while limit is None or moved < limit:
-        result = session.client.redrive(name, limit=limit - moved if limit else None)
+        result = session.client.redrive(name, to=to, limit=min(limit - moved, REDRIVEN_AT_ONCE) if limit else None)
         moved, skipped = moved + result.moved, result.skipped
         if not result.moved:
             break

@@ -94,7 +94,7 @@ class Core:
         return Exchange(self, call, self.retries.retry_for if retry_for is None else retry_for)
 
     def request(self, call: Call[T]) -> Request:
-        headers = {**self._headers, **call.headers}
+        headers = {name: value for name, value in {**self._headers, **call.headers}.items() if value}
         answer_for = call.answer_for or self.timeout + call.wait_for
         return Request(call.method, self.url + call.path, headers, call.content, answer_for)
 

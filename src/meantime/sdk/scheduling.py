@@ -115,7 +115,9 @@ def _one_result(answer: Answer) -> Scheduled:
 
 def message(topic: str, id: str, *, consumer_id: str | None = None) -> Call[Message]:
     """Look at a message, as its owner or, with `consumer_id`, as the present holder of its lease."""
-    return Call("GET", path("topics", topic, "messages", id, query={"consumer_id": consumer_id}), reading(Message))
+    target = path("topics", topic, "messages", id, query={"consumer_id": consumer_id})
+    # A holder does not speak for a producer group, and its key may not be allowed to.
+    return Call("GET", target, reading(Message), headers={"X-Producer-Group": ""} if consumer_id else {})
 
 
 def messages(topic: str, *, limit: int = 1000, after: str | None = None) -> Call[list[Message]]:
@@ -173,6 +175,6 @@ def consumers(topic: str) -> Call[list[Consumer]]:
     return Call("GET", path("topics", topic, "consumers"), reading(list[Consumer], "consumers"))
 
 
-def redrive(topic: str, *, limit: int | None = None) -> Call[Redriven]:
-    """Send dead letters back to the topics where they died, and bring what is dead in this topic back to life."""
-    return Call("POST", path("topics", topic, "redrive"), reading(Redriven), body(fields(limit=limit)), JSON)
+def redrive(topic: str, *, to: str | None = None, limit: int | None = None) -> Call[Redriven]:
+    """Send dead messages back to the topics where they died, or `to` another, as if never tried; 10,000 at most."""
+    return Call("POST", path("topics", topic, "redrive"), reading(Redriven), body(fields(to=to, limit=limit)), JSON)
