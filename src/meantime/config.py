@@ -70,6 +70,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     apps_namespace: Annotated[
         str, _about("Where applications live in ZooKeeper: a path, or a name below zookeeper_root.", min_length=1)
     ] = "apps"
+    timers_lead: Annotated[int, _about("Seconds by which ticks and due timers run ahead of the clock.", ge=2, le=60)] = 5
+    timers_horizon: Annotated[int, _about("Seconds that a timer may lie ahead.", ge=60)] = 365 * 86_400
+    timers_max_callback_bytes: Annotated[int, _about("Largest callback of a timer.", ge=1, le=64 * 1024 * 1024)] = 256 * 1024
+    timers_remember: Annotated[int, _about("Seconds that a timer which has ended stays known.", ge=60)] = 86_400
+    timers_shares: Annotated[int, _about("Partitions of timer-due, where it is created: dispatchers share them.", ge=1)] = 4
+    timers_request_partitions: Annotated[int, _about("Partitions of timer-request, where it is created.", ge=1)] = 2
+
     max_streams: Annotated[int, _about("Most event streams open at once on this node.", ge=1)] = 512
 
     log_level: Annotated[str, _about("debug, info, warning or error.", pattern="^(debug|info|warning|error)$")] = "info"

@@ -63,10 +63,10 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         opened.callback(listening.close)
         database = await opened.enter_async_context(open_database(config.postgres, size=config.postgres_pool))
         listener = await opened.enter_async_context(open_listener(config.postgres))
-        session = await opened.enter_async_context(open_session(_session_options(config)))
+        session = await opened.enter_async_context(open_session(session_options(config)))
         me = Member(config.id, url, __version__, started_at_ms=local.now_ms())
         cluster = await opened.enter_async_context(
-            open_cluster(me, session, local, database.reachable, _cluster_options(config))
+            open_cluster(me, session, local, database.reachable, cluster_options(config))
         )
         streams = await opened.enter_async_context(
             open_streams(database, listener, session, cluster.clock, _streams_options(config, cluster))
@@ -138,7 +138,7 @@ def _listening(config: Config) -> Listening:
     )
 
 
-def _session_options(config: Config) -> SessionOptions:
+def session_options(config: Config) -> SessionOptions:
     user, _, password = config.zookeeper_auth.partition(":")
     return SessionOptions(
         hosts=config.zookeeper,
@@ -149,7 +149,7 @@ def _session_options(config: Config) -> SessionOptions:
     )
 
 
-def _cluster_options(config: Config) -> ClusterOptions:
+def cluster_options(config: Config) -> ClusterOptions:
     return ClusterOptions(limits=HealthLimits(drift_ms=config.drift_limit_ms), tls=_peer_tls(config))
 
 

@@ -1,0 +1,97 @@
+"""Getting a volley out, whatever single callbacks stand in its way.
+
+A transaction is all or nothing, so one callback that its topic refuses would hold up all others. What goes to other topics
+is sent without it; what goes to that topic is tried in halves, until the culprit stands alone and is rejected.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from meantime.timers.kafka_firing import Fired, Firing, NotNow, Undeliverable, Volley
+from meantime.timers.share import Held
+
+log = structlog.get_logger(__name__)
+
+
+class TopicList:
+    """Which topics there are: asked for when one is missed, at most once a second."""
+
+    def __init__(self, ask: Callable[[], Mapping[str, int]]) -> None:
+        self._ask = ask
+        self._known: Mapping[str, int] = {}
+        self._asked_at = -1.0
+
+    def __contains__(self, topic: str) -> bool:
+        """By what is known; a topic that was deleted lately may still seem to be there."""
+        return topic in self._known
+
+    def missing(self, topics: set[str]) -> set[str]:
+        """Those that do not exist."""
+        if time.monotonic() - self._asked_at > 1.0:
+            self._known, self._asked_at = self._ask(), time.monotonic()
+        return {topic for topic in topics if topic not in self._known}
+
+    def partitions(self, topic: str) -> int:
+        self.missing({topic})
+        return self._known.get(topic, 0)
+
+
+@dataclass(slots=True)
+class Sent:
+    """What went out, in the transactions that it went out in, and what could not be sent at present."""
+
+    done: list[tuple[Volley, list[Fired]]] = field(default_factory=list)
+    left: Volley = field(default_factory=Volley)
+
+
+class Delivery:
+    def __init__(self, firing: Firing, topics: TopicList) -> None:
+        self._firing = firing
+        self._topics = topics
+
+    def send(self, volley: Volley, positions: Mapping[int, int], group: Any) -> Sent:
+        """`positions` of `timer-due` and the consumer `group` go into every transaction, so that one of a dispatcher that
+        has lost its shares is refused."""
+        sent = Sent()
+        self._send(volley, positions, group, sent)
+        return sent
+
+    def _send(self, volley: Volley, positions: Mapping[int, int], group: Any, sent: Sent) -> None:
+        if not volley:
+            return
+        if sent.left:
+            sent.left.add(volley)
+            return
+        try:
+            sent.done.append((volley, self._firing.fire(volley, positions, group)))
+        except NotNow as error:
+            log.warning("not_fired_yet", timers=len(volley.fire), error=str(error))
+            sent.left.add(volley)
+        except Undeliverable as error:
+            for part in self._parts(volley, error.reasons):
+                self._send(part, positions, group, sent)
+
+    def _parts(self, volley: Volley, reasons: Mapping[str, str]) -> list[Volley]:
+        accused = [held for held in volley.fire if held.future.topic in reasons]
+        gone = self._topics.missing(set(reasons))
+        refused = [(held, reasons[held.future.topic]) for held in accused if held.future.topic in gone or len(accused) == 1]
+        doubtful = [] if len(accused) == 1 else [held for held in accused if held.future.topic not in gone]
+        middle = len(doubtful) // 2
+        return [
+            Volley(
+                fire=[held for held in volley.fire if held.future.topic not in reasons],
+                cancelled=volley.cancelled,
+                rejected=volley.rejected + refused,
+                fired_elsewhere=volley.fired_elsewhere,
+            ),
+            Volley(fire=doubtful[:middle]),
+            Volley(fire=doubtful[middle:]),
+        ]
+
+
+def missing_topic(held: Held) -> str:
+    return f"there is no topic {held.future.topic!r} to call back"

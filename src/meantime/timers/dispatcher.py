@@ -1,0 +1,296 @@
+"""The fast hand: takes timers in, holds each to its second, fires, and tells how it went.
+
+One thread turns it, in steps that never wait longer than the next second allows. A step strikes what is due; only when
+nothing is, it takes in what has arrived. `share` has the judgement, `kafka_firing` the transaction, `desk` what takes time.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Event
+
+import structlog
+
+from meantime.clock import Clock
+from meantime.timers.delivery import Delivery, TopicList, missing_topic
+from meantime.timers.desk import Desk, Verdicts
+from meantime.timers.far_cancels import FarCancels
+from meantime.timers.kafka_arrivals import DueTopic, RequestTopic, record_of
+from meantime.timers.kafka_firing import Fired, Firing, NotNow, Volley
+from meantime.timers.kafka_memory import DoneTopic
+from meantime.timers.lateness import Lateness
+from meantime.timers.model import Cancel, Limits, Set
+from meantime.timers.reports import DispatcherReport
+from meantime.timers.rules import event_type_of, read, read_due, share_of
+from meantime.timers.share import Held, Share
+from meantime.timers.topics import REQUEST
+
+log = structlog.get_logger(__name__)
+
+NEAR_S = 60
+"""Seconds before its second from which on a cancel is kept in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherOptions:
+    shares: int
+    lead_s: int = 5
+    limits: Limits = field(default_factory=Limits)
+    remember_ms: int = 60_000
+    """How long what has ended is kept in memory."""
+    most: int = 50_000
+    """Most timers in one transaction."""
+    longest_pause: float = 0.02
+    look_back_ms: int = 600_000
+    """How far back requests are read when nobody knows how far the Spark job has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Everything of Kafka that a dispatcher uses."""
+
+    due: DueTopic
+    requests: RequestTopic
+    done: DoneTopic
+    firing: Firing
+
+
+class Dispatcher:
+    def __init__(
+        self, lines: Lines, desk: Desk, topics: Callable[[], Mapping[str, int]], clock: Clock, options: DispatcherOptions
+    ) -> None:
+        self._lines = lines
+        self._desk = desk
+        self._topics = TopicList(topics)
+        self._delivery = Delivery(lines.firing, self._topics)
+        self._clock = clock
+        self._options = options
+        self._shares: dict[int, Share] = {}
+        self._memory_from: dict[int, int] = {}
+        self._carried = Volley()
+        self._far = FarCancels()
+        self._lateness = Lateness()
+        self._fired = 0
+        self._kept_house_at = 0.0
+        self.report = DispatcherReport()
+
+    def run(self, stop: Event) -> None:
+        """Until `stop` is set; whatever goes wrong for good is raised, and another dispatcher may be made."""
+        self._lines.firing.open()
+        self._lines.requests.start(
+            partitions=self._topics.partitions(REQUEST),
+            places=self._desk.joined,
+            otherwise_ms=self._clock.now_ms() - self._options.look_back_ms,
+        )
+        self._lines.due.subscribe(self._begin, self._leave)
+        while not stop.is_set():
+            self.step()
+
+    def step(self) -> None:
+        self._hear()
+        now_ms = self._clock.now_ms()
+        if self._strike(now_ms, self._lines.requests.look()):
+            return
+        self._keep_house(now_ms)
+        busy = self._take_requests(now_ms)
+        self._take_due(now_ms, 0.0 if busy else self._pause(now_ms))
+
+    # Shares come and go
+
+    def _begin(self, number: int) -> int:
+        start = self._lines.due.committed(number)
+        memory, place = self._lines.done.recall(number, self._options.remember_ms, self._clock.now_ms())
+        self._memory_from[number] = place
+        self._shares[number] = Share(number, memory, start=start)
+        log.info("share_taken", share=number, offset=start, remembered=len(memory))
+        return start
+
+    def _leave(self, number: int) -> None:
+        """Whatever of it is under way is somebody else's now."""
+        self._shares.pop(number, None)
+        self._carried = self._carried.without(number)
+        log.info("share_left", share=number)
+
+    # Arriving
+
+    def _take_due(self, now_ms: int, wait_for: float) -> None:
+        for record in self._lines.due.poll(500, wait_for):
+            share = self._shares.get(record.partition)
+            if share is None:
+                continue
+            match read_due(record, self._options.limits):
+                case Set() as request:
+                    share.set(request, record.offset)
+                case Cancel() as request:
+                    share.cancel(request, now_ms, record.offset)
+                case _:
+                    share.drop(record.offset)
+
+    def _take_requests(self, now_ms: int) -> bool:
+        """Follow `timer-request` for cancels, and for timers so near that they may miss their bucket."""
+        near = now_ms // 1000 + self._options.lead_s + 2
+        taken = 0
+        for message in self._lines.requests.poll(2000):
+            taken += 1
+            key = message.key()
+            if message.value() and key and key.isdigit() and int(key) > near:
+                continue
+            request = read(record_of(message), self._options.limits)
+            share = self._shares.get(share_of(request.token, self._options.shares))
+            if share is None:
+                continue
+            match request:
+                case Set() if request.second <= near:
+                    share.set(request)
+                case Cancel():
+                    share.cancel(request, now_ms)
+                    self._far.append(message.partition() or 0, message.offset() or 0, request)
+        return taken > 0
+
+    def _let_far_cancels_go(self, now_ms: int) -> None:
+        """Cancels that the Spark job has taken in come again with their timers, so they need not be kept until then."""
+        for cancel in self._far.taken_in(self._desk.joined):
+            share = self._shares.get(share_of(cancel.token, self._options.shares))
+            if share is not None and cancel.second > now_ms // 1000 + NEAR_S:
+                share.withdraw(cancel.token, cancel.second)
+
+    # Striking
+
+    def _strike(self, now_ms: int, covered_ms: int) -> bool:
+        volley, self._carried = self._carried, Volley()
+        for share in self._shares.values():
+            while len(volley.fire) < self._options.most:
+                fire, cancelled = share.strike(now_ms, covered_ms)
+                if not fire and not cancelled:
+                    break
+                volley.fire += fire
+                volley.cancelled += cancelled
+        if not volley:
+            return False
+        self._set_aside(volley)
+        return self._deliver(volley)
+
+    def _set_aside(self, volley: Volley) -> None:
+        """What goes to event types is published elsewhere; what has nowhere to go is refused."""
+        strange = {held.future.topic for held in volley.fire if held.future.topic not in self._topics}
+        if not strange:
+            return
+        events = {topic for topic in strange if event_type_of(topic) is not None}
+        missing = self._topics.missing(strange - events)
+        for topic in events:
+            self._publish([held for held in volley.fire if held.future.topic == topic])
+        volley.rejected += [(held, missing_topic(held)) for held in volley.fire if held.future.topic in missing]
+        aside = events | missing
+        volley.fire = [held for held in volley.fire if held.future.topic not in aside]
+
+    def _publish(self, timers: list[Held]) -> None:
+        for held in timers:
+            self._shares[held.share].send_away([held])
+        self._desk.publish(timers)
+
+    def _deliver(self, volley: Volley) -> bool:
+        """Whether all of it went out."""
+        touched = {held.share for held in volley.all}
+        positions = {number: self._shares[number].offsets.position for number in touched}
+        sent = self._delivery.send(volley, positions, self._lines.due.group())
+        for part, fired in sent.done:
+            self._ended(part, fired, positions)
+        self._keep(sent.left)
+        return not sent.left
+
+    def _keep(self, left: Volley) -> None:
+        """Nothing of it was written. What was to fire may still be cancelled; all else is decided."""
+        for number, timers in _by_share(left.fire).items():
+            self._shares[number].put_back(timers)
+        for number, timers in _by_share(left.cancelled).items():
+            self._shares[number].send_away(timers)
+        self._carried.add(Volley(cancelled=left.cancelled, rejected=left.rejected, fired_elsewhere=left.fired_elsewhere))
+
+    def _ended(self, volley: Volley, fired: list[Fired], positions: Mapping[int, int]) -> None:
+        now_ms = self._clock.now_ms()
+        for share, position in positions.items():
+            self._shares[share].offsets.told(position)
+        for number, timers in _by_share(volley.all).items():
+            self._shares[number].end(timers, now_ms)
+        for one in fired:
+            self._fired += len(one.timers)
+            self._lateness.count([one.at_ms - max(held.second * 1000, held.requested_ms) for held in one.timers], one.at_ms)
+
+    # Verdicts from the desk
+
+    def _hear(self) -> None:
+        verdicts = self._desk.verdicts()
+        while verdicts:
+            self._apply(verdicts.popleft())
+
+    def _apply(self, verdicts: Verdicts) -> None:
+        """Timers of a share that has gone elsewhere in the meantime are somebody else's."""
+        now_ms = self._clock.now_ms()
+        for number, timers in _by_share(verdicts.go_on).items():
+            with suppress(KeyError):
+                self._shares[number].put_back(timers)
+        for number, timers in _by_share(verdicts.ended).items():
+            with suppress(KeyError):
+                self._shares[number].end(timers, now_ms)
+        self._carried.cancelled += [held for held in verdicts.cancelled if held.share in self._shares]
+        self._carried.fired_elsewhere += [held for held in verdicts.published if held.share in self._shares]
+        self._carried.rejected += [(held, why) for held, why in verdicts.refused if held.share in self._shares]
+
+    # Housekeeping
+
+    def _pause(self, now_ms: int) -> float:
+        """How long nothing is due."""
+        upcoming = self._next_second()
+        left = self._options.longest_pause if upcoming is None else upcoming - now_ms / 1000
+        return min(max(left, 0.001), self._options.longest_pause)
+
+    def _next_second(self) -> int | None:
+        seconds = (share.next_second() for share in self._shares.values())
+        return min((second for second in seconds if second is not None), default=None)
+
+    def _keep_house(self, now_ms: int) -> None:
+        upcoming = self._next_second()
+        if upcoming is not None and now_ms >= upcoming * 1000 - 980:
+            self._lines.requests.ask_for_ends(now_ms)
+        self._put_doubts_down()
+        if time.monotonic() - self._kept_house_at < 1.0:
+            return
+        self._kept_house_at = time.monotonic()
+        self._let_far_cancels_go(now_ms)
+        for share in self._shares.values():
+            share.expire(now_ms, self._options.remember_ms)
+        self._commit_positions()
+        self.report = DispatcherReport(
+            tuple(sorted(self._shares)),
+            sum(share.held for share in self._shares.values()),
+            sum(len(share.memory) for share in self._shares.values()),
+            self._fired,
+            self._lateness.counts(now_ms),
+        )
+
+    def _put_doubts_down(self) -> None:
+        for number, share in self._shares.items():
+            doubts = share.doubts()
+            if doubts:
+                self._desk.doubt(doubts, self._lines.requests.coverage.reached, self._memory_from[number])
+
+    def _commit_positions(self) -> None:
+        """What ended without a transaction of its own moves the positions on, too."""
+        moved = {number: share.offsets.position for number, share in self._shares.items() if share.offsets.moved}
+        if not moved:
+            return
+        try:
+            self._lines.firing.fire(Volley(), moved, self._lines.due.group())
+        except NotNow as error:
+            log.info("positions_not_committed", error=str(error))
+            return
+        for number, position in moved.items():
+            self._shares[number].offsets.told(position)
+
+
+def _by_share(timers: Iterable[Held]) -> dict[int, list[Held]]:
+    shares: dict[int, list[Held]] = {}
+    for held in timers:
+        shares.setdefault(held.share, []).append(held)
+    return shares

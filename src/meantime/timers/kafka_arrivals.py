@@ -1,0 +1,176 @@
+"""What arrives at a dispatcher: its shares of `timer-due`, and all of `timer-request` as it is written.
+
+`timer-due` is shared by a consumer group; `timer-request` is followed by every dispatcher as a whole, because a cancel that
+came a second before its timer has no time to go through the Spark job.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future as Promise
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from meantime.errors import StorageUnavailable
+from meantime.timers.coverage import Coverage
+from meantime.timers.kafka_topics import client_settings
+from meantime.timers.model import Record
+from meantime.timers.topics import DUE, REQUEST
+
+GROUP = "meantime-dispatcher"
+ANSWER_WITHIN = 15.0
+SESSION_MS = 8_000
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+Begin = Callable[[int], int]
+"""Called with a partition that is now ours; says where to read from."""
+
+
+class DueTopic:
+    """Our part of `timer-due`. Partitions come and go while `poll` is called."""
+
+    def __init__(self, kafka: str, settings: Mapping[str, str] | None, name: str) -> None:
+        self._consumer = Consumer(
+            client_settings(
+                kafka,
+                settings,
+                **{
+                    "group.id": GROUP,
+                    "group.instance.id": name,
+                    "partition.assignment.strategy": "cooperative-sticky",
+                    "session.timeout.ms": SESSION_MS,
+                    "heartbeat.interval.ms": 1_000,
+                    "max.poll.interval.ms": 60_000,
+                    "enable.auto.commit": False,
+                    "isolation.level": "read_committed",
+                    "fetch.wait.max.ms": 100,
+                    "queued.max.messages.kbytes": 65_536,
+                },
+            )
+        )
+
+    def subscribe(self, begin: Begin, leave: Callable[[int], None]) -> None:
+        """`begin(partition)` says where to start with a new one, `leave(partition)` hears of one that is gone."""
+
+        def assigned(_: Consumer, places: list[TopicPartition]) -> None:
+            self._consumer.incremental_assign(
+                [TopicPartition(DUE, place.partition, begin(place.partition)) for place in places]
+            )
+
+        def revoked(_: Consumer, places: list[TopicPartition]) -> None:
+            for place in places:
+                leave(place.partition)
+
+        self._consumer.subscribe([DUE], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+
+    def poll(self, most: int, wait_for: float) -> list[Record]:
+        first = self._consumer.poll(wait_for)
+        if first is None:
+            return []
+        return [record_of(message) for message in (first, *self._consumer.consume(most, 0)) if _is_record(message)]
+
+    def committed(self, partition: int) -> int:
+        """Where the partition was left, after whoever had it before has finished; the oldest record at first."""
+        (place,) = self._consumer.committed([TopicPartition(DUE, partition)], ANSWER_WITHIN)
+        if place.error is not None:
+            raise KafkaException(place.error)
+        if place.offset >= 0:
+            return int(place.offset)
+        low, _ = self._consumer.get_watermark_offsets(TopicPartition(DUE, partition), ANSWER_WITHIN)
+        return int(low)
+
+    def group(self) -> Any:
+        """Who we are in the group; a transaction of somebody who has lost his partitions is refused by it."""
+        return self._consumer.consumer_group_metadata()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class RequestTopic:
+    """All of `timer-request`, from given places on."""
+
+    def __init__(self, kafka: str, settings: Mapping[str, str] | None) -> None:
+        common = client_settings(kafka, settings)
+        self._admin = AdminClient(common)
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": f"{GROUP}-requests",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 100,
+                "queued.max.messages.kbytes": 65_536,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._asking: tuple[int, dict[TopicPartition, Promise[Any]]] | None = None
+        self.coverage = Coverage()
+        self.partitions = 0
+
+    def start(self, partitions: int, places: Mapping[int, int], otherwise_ms: int) -> None:
+        """Follow all partitions from `places`; from an instant where no place is known."""
+        self.partitions = partitions
+        unknown = [TopicPartition(REQUEST, p, otherwise_ms) for p in range(partitions) if p not in places]
+        by_time = self._consumer.offsets_for_times(unknown, ANSWER_WITHIN) if unknown else []
+        known = [TopicPartition(REQUEST, p, place) for p, place in places.items() if p < partitions]
+        self._consumer.assign([*known, *by_time])
+
+    def poll(self, most: int) -> Iterator[Message]:
+        for message in self._consumer.consume(most, 0):
+            error = message.error()
+            if error is None:
+                yield message
+                self.coverage.reach(_partition(message), _offset(message) + 1)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self.coverage.reach(_partition(message), _offset(message))
+
+    def ask_for_ends(self, now_ms: int) -> None:
+        """Ask where the partitions end, unless that is being asked already."""
+        if self._asking is None:
+            places = {TopicPartition(REQUEST, partition): _LATEST for partition in range(self.partitions)}
+            isolation = IsolationLevel.READ_COMMITTED
+            self._asking = now_ms, self._admin.list_offsets(places, isolation_level=isolation, request_timeout=5)
+
+    def look(self) -> int:
+        """The instant up to which all requests have been read."""
+        if self._asking is not None and all(answer.done() for answer in self._asking[1].values()):
+            (asked_ms, answers), self._asking = self._asking, None
+            try:
+                ends = {place.partition: answer.result().offset for place, answer in answers.items()}
+            except KafkaException:
+                return self.coverage.covered_ms
+            self.coverage.learn(asked_ms, ends)
+        return self.coverage.look()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def record_of(message: Message) -> Record:
+    return Record(
+        _partition(message),
+        _offset(message),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),  # type: ignore[arg-type]
+    )
+
+
+def _partition(message: Message) -> int:
+    return message.partition() or 0
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
+
+
+def _is_record(message: Message) -> bool:
+    error = message.error()
+    if error is None:
+        return True
+    if error.fatal():
+        raise StorageUnavailable(f"timer-due cannot be read: {error.str()}")
+    return False

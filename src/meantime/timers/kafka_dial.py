@@ -1,0 +1,117 @@
+"""The dial in Kafka: one partition, written in transactions under one name, so that opening it fences every earlier writer.
+
+Calls to Kafka's client block, so each runs in a thread; there are a few of them a second.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from meantime.errors import CoordinationLost, StorageUnavailable
+from meantime.timers.kafka_topics import client_settings
+from meantime.timers.topics import OSCILLATOR
+
+WRITER = "meantime-oscillator"
+ANSWER_WITHIN = 15.0
+
+
+@asynccontextmanager
+async def open_dial(kafka: str, settings: Mapping[str, str] | None = None) -> AsyncIterator["KafkaDial"]:
+    dial = KafkaDial(kafka, settings)
+    try:
+        await asyncio.to_thread(dial.open)
+        yield dial
+    finally:
+        await asyncio.to_thread(dial.close)
+
+
+class KafkaDial:
+    def __init__(self, kafka: str, settings: Mapping[str, str] | None) -> None:
+        common = client_settings(kafka, settings)
+        self._producer = Producer({**common, "transactional.id": WRITER, "transaction.timeout.ms": 10_000, "linger.ms": 0})
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": WRITER,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+
+    def open(self) -> None:
+        with _translated():
+            self._producer.init_transactions(ANSWER_WITHIN)
+
+    def close(self) -> None:
+        self._consumer.close()
+        self._producer.purge()
+        self._producer.flush(1.0)
+
+    async def last(self) -> int | None:
+        return await asyncio.to_thread(self._last)
+
+    async def write(self, seconds: range) -> None:
+        await asyncio.to_thread(self._write, seconds)
+
+    def _last(self) -> int | None:
+        """Looks back from the end, further and further: what a fenced writer began takes offsets and is not there."""
+        place = TopicPartition(OSCILLATOR, 0)
+        low, high = self._watermarks(place)
+        back = 100
+        while high > low:
+            start = max(low, high - back)
+            newest = self._newest(start)
+            if newest is not None or start == low:
+                return newest
+            back *= 10
+        return None
+
+    def _watermarks(self, place: TopicPartition) -> tuple[int, int]:
+        with _translated():
+            found = self._consumer.get_watermark_offsets(place, ANSWER_WITHIN)
+        if found is None:
+            raise StorageUnavailable("Kafka does not say where the dial ends")
+        return found
+
+    def _newest(self, start: int) -> int | None:
+        self._consumer.assign([TopicPartition(OSCILLATOR, 0, start)])
+        newest: int | None = None
+        while True:
+            message = self._consumer.poll(ANSWER_WITHIN)
+            if message is None:
+                raise StorageUnavailable("Kafka does not let the dial be read")
+            error = message.error()
+            if error is None:
+                second = int(message.key() or b"0")
+                newest = second if newest is None else max(newest, second)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._consumer.assign([TopicPartition(OSCILLATOR, 0, OFFSET_END)])
+                return newest
+            else:
+                raise StorageUnavailable(f"Kafka does not let the dial be read: {error.str()}")
+
+    def _write(self, seconds: range) -> None:
+        with _translated():
+            self._producer.begin_transaction()
+            for second in seconds:
+                self._producer.produce(OSCILLATOR, b"1", str(second), partition=0)
+            self._producer.commit_transaction(ANSWER_WITHIN)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise _refusal(error) from error
+
+
+def _refusal(error: KafkaException) -> Exception:
+    """Every failure ends this writer: the next one finds out what was written."""
+    reason = error.args[0]
+    if reason.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+        return CoordinationLost("another oscillator has opened the dial")
+    return StorageUnavailable(f"the dial cannot be written: {reason.str()}")

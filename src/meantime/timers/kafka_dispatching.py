@@ -1,0 +1,105 @@
+"""A dispatcher's life: the fast hand in a thread of its own, taken up again whenever it has to be put down.
+
+A hand that meets something it cannot mend (it was replaced, Kafka was away for too long) is put down; the next one starts
+from what Kafka knows.
+"""
+
+import asyncio
+import gc
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from meantime.clock import Clock
+from meantime.errors import MeantimeError, StorageUnavailable
+from meantime.timers.desk import Desk
+from meantime.timers.dispatcher import Dispatcher, DispatcherOptions, Lines
+from meantime.timers.kafka_arrivals import DueTopic, RequestTopic
+from meantime.timers.kafka_firing import Firing
+from meantime.timers.kafka_memory import DoneTopic
+from meantime.timers.kafka_topics import client_settings, existing_topics
+from meantime.timers.postgres import LedgerStore
+
+log = structlog.get_logger(__name__)
+
+REPORT_EVERY = 1.0
+AGAIN_AFTER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """Where a dispatcher works, and under which name. The name must be its own: a second one replaces the first."""
+
+    name: str
+    kafka: str
+    settings: Mapping[str, str] | None
+    clock: Clock
+    options: DispatcherOptions
+
+
+class Hands:
+    """One hand after another, until `stop`."""
+
+    def __init__(self, station: Station, desk: Desk) -> None:
+        self._station = station
+        self._desk = desk
+        self._stop = threading.Event()
+        self._hand: Dispatcher | None = None
+
+    async def run(self) -> None:
+        """For ever; cancelling it lets the hand finish its step."""
+        _spare_the_collector()
+        try:
+            while True:
+                await self._desk.clear()
+                await self._desk.look_at_join()
+                await asyncio.to_thread(self._turn)
+                await asyncio.sleep(AGAIN_AFTER)
+        finally:
+            self._stop.set()
+
+    async def report(self, ledger: LedgerStore) -> None:
+        """Say how it goes, every second, for ever."""
+        while True:
+            await asyncio.sleep(REPORT_EVERY)
+            if self._hand is not None:
+                try:
+                    await ledger.report(self._station.name, self._station.clock.now_ms(), self._hand.report)
+                except StorageUnavailable:
+                    log.debug("report_not_written")
+
+    def _turn(self) -> None:
+        try:
+            self._turn_once()
+        except KafkaException as error:
+            log.warning("hand_put_down", error=error.args[0].str())
+        except MeantimeError as error:
+            log.warning("hand_put_down", error=error.detail)
+
+    def _turn_once(self) -> None:
+        station, settings = self._station, self._station.settings
+        admin = AdminClient(client_settings(station.kafka, settings))
+        firing = Firing(
+            station.kafka, settings, station.name, station.clock, station.options.limits.max_request_bytes + 65_536
+        )
+        due = DueTopic(station.kafka, settings, station.name)
+        requests, done = RequestTopic(station.kafka, settings), DoneTopic(station.kafka, settings)
+        try:
+            lines = Lines(due, requests, done, firing)
+            topics = lambda: existing_topics(admin)  # noqa: E731 - a question, not a function of this module
+            self._hand = Dispatcher(lines, self._desk, topics, station.clock, station.options)
+            self._hand.run(self._stop)
+        finally:
+            for part in (due, requests, done, firing):
+                part.close()
+
+
+def _spare_the_collector() -> None:
+    """Hundreds of thousands of held timers are no garbage, and looking through them takes the time of a whole volley."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)

@@ -1,0 +1,223 @@
+"""Firing: callbacks, how their timers ended, and how far `timer-due` has been dealt with, in one Kafka transaction.
+
+Readers with `isolation.level=read_committed` see all of it or nothing. A transaction of a dispatcher that has lost its
+partitions, or that has been started a second time under its name, is refused by Kafka as a whole.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Any, NoReturn
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from meantime.clock import Clock
+from meantime.errors import StorageUnavailable
+from meantime.timers.future import encode
+from meantime.timers.kafka_topics import client_settings
+from meantime.timers.model import Outcomes, State
+from meantime.timers.share import Held
+from meantime.timers.topics import DONE, DUE, REJECTED
+
+CHUNK = 500
+"""Timers that are given the same instant; it is read just before they are handed to Kafka's client."""
+OUTCOMES_A_RECORD = 2000
+ANSWER_WITHIN = 20.0
+
+UNDELIVERABLE = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+
+
+class NotNow(Exception):
+    """Nothing was written; try again."""
+
+
+class Undeliverable(Exception):
+    """Nothing was written, because topics refuse callbacks: `reasons` by topic."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(", ".join(f"{topic}: {reason}" for topic, reason in reasons.items()))
+        self.reasons = reasons
+
+
+@dataclass(slots=True)
+class Volley:
+    """What goes out in one transaction."""
+
+    fire: list[Held] = field(default_factory=list)
+    cancelled: list[Held] = field(default_factory=list)
+    rejected: list[tuple[Held, str]] = field(default_factory=list)
+    fired_elsewhere: list[Held] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.fire or self.cancelled or self.rejected or self.fired_elsewhere)
+
+    def add(self, other: "Volley") -> None:
+        self.fire += other.fire
+        self.cancelled += other.cancelled
+        self.rejected += other.rejected
+        self.fired_elsewhere += other.fired_elsewhere
+
+    def without(self, share: int) -> "Volley":
+        return Volley(
+            [held for held in self.fire if held.share != share],
+            [held for held in self.cancelled if held.share != share],
+            [(held, reason) for held, reason in self.rejected if held.share != share],
+            [held for held in self.fired_elsewhere if held.share != share],
+        )
+
+    @property
+    def all(self) -> Iterator[Held]:
+        yield from self.fire
+        yield from self.cancelled
+        yield from self.fired_elsewhere
+        yield from (held for held, _ in self.rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """Timers that were handed to Kafka at one instant."""
+
+    at_ms: int
+    timers: Sequence[Held]
+
+
+class Firing:
+    def __init__(self, kafka: str, settings: Mapping[str, str] | None, name: str, clock: Clock, max_bytes: int) -> None:
+        self._clock = clock
+        self._reasons: dict[str, str] = {}
+        self._producer = Producer(
+            client_settings(
+                kafka,
+                settings,
+                **{
+                    "transactional.id": f"meantime-dispatcher-{name}",
+                    "transaction.timeout.ms": 15_000,
+                    # Messages are handed over in a loop and sent by the flush at its end; sending each at once would
+                    # take the processor from the loop.
+                    "linger.ms": 20,
+                    "compression.type": "lz4",
+                    "batch.num.messages": 20_000,
+                    "queue.buffering.max.messages": 2_000_000,
+                    "queue.buffering.max.kbytes": 1_048_576,
+                    "message.max.bytes": max(1_000_000, max_bytes),
+                    "topic.metadata.propagation.max.ms": 1_000,
+                    "delivery.report.only.error": True,
+                    "on_delivery": self._note_failure,
+                },
+            )
+        )
+
+    def open(self) -> None:
+        """Fences an earlier dispatcher of the same name and ends what it had begun."""
+        self._retried(lambda: self._producer.init_transactions(ANSWER_WITHIN))
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.flush(1.0)
+
+    def fire(self, volley: Volley, positions: Mapping[int, int], group: Any) -> list[Fired]:
+        """All or nothing; returns what was fired when."""
+        self._reasons.clear()
+        try:
+            self._producer.begin_transaction()
+            fired = self._call_back(volley.fire)
+            self._record(volley, fired)
+            places = [TopicPartition(DUE, share, position) for share, position in positions.items()]
+            if places:
+                self._retried(lambda: self._producer.send_offsets_to_transaction(places, group, ANSWER_WITHIN))
+            self._retried(lambda: self._producer.commit_transaction(ANSWER_WITHIN))
+        except KafkaException as error:
+            self._give_up(error.args[0])
+        return fired
+
+    def _call_back(self, timers: list[Held]) -> list[Fired]:
+        produce, now_ms = self._produce, self._clock.now_ms
+        fired = []
+        for start in range(0, len(timers), CHUNK):
+            chunk = timers[start : start + CHUNK]
+            at_ms = now_ms()
+            for held in chunk:
+                topic, key, callback = held.future
+                headers = [("timer-token", held.token), ("timer-due", str(held.second))]
+                produce(topic, callback, key, headers=headers, timestamp=at_ms)
+            fired.append(Fired(at_ms, chunk))
+        return fired
+
+    def _record(self, volley: Volley, fired: list[Fired]) -> None:
+        now_ms = self._clock.now_ms()
+        for one in fired:
+            self._record_outcome(State.FIRED, one.at_ms, one.timers)
+        self._record_outcome(State.FIRED, now_ms, volley.fired_elsewhere)
+        self._record_outcome(State.CANCELLED, now_ms, volley.cancelled)
+        self._record_outcome(State.REJECTED, now_ms, [held for held, _ in volley.rejected])
+        for held, reason in volley.rejected:
+            headers = [("token", held.token), ("reason", reason)]
+            self._produce(REJECTED, encode(held.future), str(held.second), headers=headers)
+
+    def _record_outcome(self, state: State, at_ms: int, timers: Sequence[Held]) -> None:
+        for share, of_share in groupby(sorted(timers, key=attrgetter("share")), attrgetter("share")):
+            while some := list(islice(of_share, OUTCOMES_A_RECORD)):
+                outcomes = Outcomes(state, at_ms, _by_second(some))
+                self._produce(DONE, msgspec.msgpack.encode(outcomes), partition=share)
+
+    def _produce(self, topic: str, value: bytes, key: str | None = None, **more: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, **more)
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                if error.args[0].code() in UNDELIVERABLE:
+                    self._reasons[topic] = error.args[0].str()
+                raise
+
+    def _note_failure(self, error: KafkaError, message: Message) -> None:
+        if error.code() in UNDELIVERABLE:
+            self._reasons[message.topic() or ""] = error.str()
+
+    def _give_up(self, error: KafkaError) -> NoReturn:
+        if error.fatal():
+            raise StorageUnavailable(f"this dispatcher was replaced: {error.str()}")
+        self._retried(lambda: self._producer.abort_transaction(ANSWER_WITHIN))
+        self._producer.poll(0)
+        if self._reasons:
+            raise Undeliverable(dict(self._reasons))
+        raise NotNow(error.str())
+
+    @staticmethod
+    def _retried(call: Callable[[], object]) -> None:
+        """Kafka's client says which calls may be made again as they are."""
+        deadline = time.monotonic() + 3 * ANSWER_WITHIN
+        while True:
+            try:
+                call()
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+
+def _by_second(timers: Iterable[Held]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    seconds: dict[int, list[str]] = {}
+    for held in timers:
+        seconds.setdefault(held.second, []).append(held.token)
+    return tuple((second, tuple(tokens)) for second, tokens in seconds.items())

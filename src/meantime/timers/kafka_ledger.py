@@ -1,0 +1,145 @@
+"""The ledger's reading of Kafka: `timer-request` and `timer-done`, each partition by one ledger of the group.
+
+Places are kept in PostgreSQL, not in Kafka, so that they move together with the account.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from meantime.errors import Conflict, StorageUnavailable
+from meantime.timers.kafka_arrivals import record_of
+from meantime.timers.kafka_topics import client_settings
+from meantime.timers.ledger import Batch, Ledger
+from meantime.timers.model import Limits, Outcomes, Record
+from meantime.timers.postgres import LedgerStore, Place
+from meantime.timers.reports import LedgerReport
+from meantime.timers.topics import DONE, REJECTED, REQUEST
+
+log = structlog.get_logger(__name__)
+
+GROUP = "meantime-ledger"
+ANSWER_WITHIN = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerOptions:
+    limits: Limits
+    most: int = 5000
+    """Most records at once; one record of `timer-done` holds many timers."""
+    wait_for: float = 0.25
+    share_of_time: float = 0.7
+    """How much of the time may be spent writing: firing comes first."""
+
+
+class Books:
+    """Reading, rejecting and writing, again and again."""
+
+    def __init__(
+        self, kafka: str, settings: Mapping[str, str] | None, ledger: Ledger, store: LedgerStore, options: LedgerOptions
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._options = options
+        self._places: dict[Place, int] = {}
+        self._stale = True
+        common = client_settings(kafka, settings)
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": GROUP,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 8_000,
+                "partition.assignment.strategy": "range",
+                "queued.max.messages.kbytes": 32_768,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._producer = Producer({**common, "enable.idempotence": True, "linger.ms": 5})
+
+    async def run(self) -> None:
+        """For ever."""
+        self._consumer.subscribe([REQUEST, DONE], on_assign=self._assigned, on_revoke=self._revoked)
+        while True:
+            try:
+                await self.run_once()
+            except (Conflict, StorageUnavailable) as error:
+                log.warning("ledger_starts_over", error=error.detail)
+                self._stale = True
+                await asyncio.sleep(0.5)
+
+    async def run_once(self) -> int:
+        """Read some, write it down; the number of records."""
+        messages = await asyncio.to_thread(self._consumer.consume, self._options.most, self._options.wait_for)
+        if self._stale:
+            await self._go_to_places()
+            return 0
+        batch = Batch()
+        for message in messages:
+            self._note(batch, message)
+        if batch.places:
+            began = asyncio.get_running_loop().time()
+            await asyncio.to_thread(self._reject, batch.rejected)
+            await self._ledger.write(batch)
+            self._places |= {place: next_offset for place, (_, next_offset) in batch.places.items()}
+            await self._rest(asyncio.get_running_loop().time() - began, len(messages))
+        return len(messages)
+
+    async def report(self) -> LedgerReport:
+        ends = {
+            place: self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)[1] for place in self._places
+        }
+        return LedgerReport(sum(max(0, ends[place] - offset) for place, offset in self._places.items()))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _note(self, batch: Batch, message: Message) -> None:
+        if message.error() is not None:
+            return
+        record = record_of(message)
+        place = (message.topic() or "", record.partition)
+        if place not in self._places or record.offset < self._places[place]:
+            return
+        if place[0] == REQUEST:
+            batch.note_request(record, self._options.limits)
+        else:
+            batch.note_outcomes(msgspec.msgpack.decode(record.value or b"", type=Outcomes))
+        batch.note_place(place, self._places[place], record.offset + 1)
+
+    def _assigned(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self._stale = True
+
+    def _revoked(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self._stale, self._places = True, {}
+
+    async def _go_to_places(self) -> None:
+        """Start where the tables say, whoever wrote them last."""
+        mine: list[Place] = [(place.topic, place.partition) for place in self._consumer.assignment()]
+        await self._store.begin_progress(mine)
+        known = await self._store.progress()
+        self._places = {place: known[place] for place in mine}
+        for (topic, partition), offset in self._places.items():
+            try:
+                self._consumer.seek(TopicPartition(topic, partition, offset))
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE:
+                    raise
+                return
+        self._stale = False
+
+    def _reject(self, rejected: list[tuple[Record, str]]) -> None:
+        for record, reason in rejected:
+            headers = [*record.headers, ("reason", reason)]
+            self._producer.produce(REJECTED, record.value, record.key, headers=headers)
+        if rejected and self._producer.flush(ANSWER_WITHIN):
+            raise StorageUnavailable("Kafka does not take rejected requests")
+
+    async def _rest(self, worked_for: float, records: int) -> None:
+        if records >= self._options.most // 2:
+            await asyncio.sleep(worked_for * (1 / self._options.share_of_time - 1))

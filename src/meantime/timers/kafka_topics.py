@@ -1,0 +1,79 @@
+"""The topics of timers in Kafka: made where they are missing, and which topics there are for callbacks to go to."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from meantime.errors import StorageUnavailable
+from meantime.timers.topics import Topic
+
+ANSWER_WITHIN = 10.0
+
+
+def client_settings(kafka: str, settings: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    """What every client starts from; `settings` are librdkafka's, for credentials and the like."""
+    return {
+        "client.id": "meantime-timers",
+        "log_level": 2,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "topic.metadata.refresh.interval.ms": 30_000,
+        **(settings or {}),
+        "bootstrap.servers": kafka,
+        **more,
+    }
+
+
+def ensure_topics(admin: AdminClient, wanted: Iterable[Topic]) -> None:
+    """Create what is missing; blocks until Kafka has answered."""
+    existing = existing_topics(admin)
+    missing = [topic for topic in wanted if topic.name not in existing]
+    new = [NewTopic(topic.name, topic.partitions, replication_factor=-1, config=dict(topic.settings)) for topic in missing]
+    for name, future in (admin.create_topics(new) if new else {}).items():
+        try:
+            future.result(ANSWER_WITHIN)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise StorageUnavailable(f"cannot create the topic {name}: {error.args[0].str()}") from error
+    _until_led(admin, {topic.name for topic in missing})
+
+
+async def topics_ready(admin: AdminClient, wanted: Iterable[Topic], retry_every: float = 1.0) -> None:
+    """Wait for Kafka for as long as it takes."""
+    while True:
+        try:
+            await asyncio.to_thread(ensure_topics, admin, list(wanted))
+        except StorageUnavailable:
+            await asyncio.sleep(retry_every)
+        else:
+            return
+
+
+def partitions_of(admin: AdminClient, topic: str) -> int:
+    return existing_topics(admin).get(topic, 0)
+
+
+def existing_topics(admin: AdminClient) -> dict[str, int]:
+    """Every topic with the number of its partitions. Asking for all never creates one."""
+    try:
+        found = admin.list_topics(timeout=ANSWER_WITHIN).topics
+    except KafkaException as error:
+        raise StorageUnavailable(f"Kafka does not answer: {error.args[0].str()}") from error
+    return {name: len(metadata.partitions) for name, metadata in found.items() if metadata.error is None}
+
+
+def _until_led(admin: AdminClient, names: set[str]) -> None:
+    """A new topic can be used once each partition has a leader; no call waits for it."""
+    deadline = time.monotonic() + ANSWER_WITHIN
+    while names and time.monotonic() < deadline:
+        topics = admin.list_topics(timeout=ANSWER_WITHIN).topics
+        names = {name for name in names if name not in topics or not _is_led(topics[name])}
+        time.sleep(0.02 if names else 0)
+
+
+def _is_led(topic: Any) -> bool:
+    return bool(topic.partitions) and all(partition.leader >= 0 for partition in topic.partitions.values())

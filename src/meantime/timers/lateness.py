@@ -1,0 +1,27 @@
+"""How late callbacks of the last minute were, counted by the millisecond."""
+
+from collections import Counter, deque
+
+SLOT_MS = 10_000
+SLOTS = 6
+COARSE_ABOVE_MS = 10_000
+
+
+class Lateness:
+    def __init__(self) -> None:
+        self._slots: deque[tuple[int, Counter[int]]] = deque(maxlen=SLOTS)
+
+    def count(self, late_ms: list[int], now_ms: int) -> None:
+        number = now_ms // SLOT_MS
+        if not self._slots or self._slots[-1][0] != number:
+            self._slots.append((number, Counter()))
+        counts = self._slots[-1][1]
+        counts.update(late if late < COARSE_ABOVE_MS else late - late % 1000 for late in late_ms)
+
+    def counts(self, now_ms: int) -> dict[int, int]:
+        oldest = now_ms // SLOT_MS - SLOTS
+        total: Counter[int] = Counter()
+        for number, counts in self._slots:
+            if number > oldest:
+                total.update(counts)
+        return dict(total)

@@ -1,0 +1,136 @@
+"""The ledger's tables in PostgreSQL.
+
+Tokens hold no character that an array literal would have to escape, so arrays are sent as text, which costs a fraction of
+adapting them element by element.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+import psycopg
+from psycopg.types.json import Jsonb
+
+from meantime.database.pool import Connection, Database
+from meantime.database.queries import load
+from meantime.errors import Conflict
+from meantime.timers.model import Identity, Standing, State, Totals
+from meantime.timers.reports import KINDS, Report, Reported
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+class LedgerStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queries = load("meantime.timers", "queries.sql")
+
+    # Nodes
+
+    async def note(self, timers: Iterable[Identity]) -> None:
+        """These were written to Kafka."""
+        await self._database.execute(self._queries["note"], _arrays(timers))
+
+    async def note_cancelled(self, token: str, second: int) -> None:
+        await self._database.execute(self._queries["note_cancelled"], {"token": token, "second": second})
+
+    async def find(self, token: str) -> list[Standing]:
+        rows = await self._database.fetch_all(self._queries["find"], {"token": token})
+        return [_standing(row) for row in rows]
+
+    async def load(self, from_s: int, to_s: int, step_s: int, count_below: int = 200_000) -> dict[int, int]:
+        """How many are pending in each slot; counted one by one unless there are very many."""
+        span = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
+        row = await self._database.fetch_one(self._queries["pending_about"], span)
+        by_minute = from_s % 60 == 0 and step_s % 60 == 0 and row is not None and row["pending"] > count_below
+        rows = await self._database.fetch_all(self._queries["load_by_minute" if by_minute else "load_by_second"], span)
+        return {row["slot"]: row["pending"] for row in rows}
+
+    async def totals(self, now_ms: int) -> tuple[Totals, int]:
+        """The sums, and how many pending timers should have ended some minutes ago."""
+        overdue_minute = now_ms // 60_000 - 2
+        row = await self._database.fetch_one(self._queries["totals"], {"overdue_minute": overdue_minute})
+        assert row is not None
+        overdue = row.pop("overdue")
+        return Totals(**row), overdue
+
+    # The ledger itself
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[Connection]:
+        """One transaction of the ledger; `Conflict` when it has to be tried again."""
+        try:
+            async with self._database.transaction() as connection:
+                # Whatever the planner believes of the table's size, each timer is one look-up.
+                await connection.execute("SET LOCAL enable_seqscan = off")
+                yield connection
+        except psycopg.errors.DeadlockDetected as error:
+            raise Conflict("the ledger met a node's write; try again") from error
+
+    async def apply(self, connection: Connection, state: State, timers: Mapping[Identity, int | None]) -> None:
+        """Record one state of many timers; `timers` holds the instant at which each fired."""
+        if timers:
+            instants = "{" + ",".join("NULL" if at_ms is None else str(at_ms) for at_ms in timers.values()) + "}"
+            parameters = {**_arrays(timers), "at_ms": instants, "state": int(state)}
+            await connection.execute(self._queries["apply"], parameters)
+
+    async def progress(self) -> dict[Place, int]:
+        rows = await self._database.fetch_all(self._queries["progress"])
+        return {(row["topic"], row["partition"]): row["next_offset"] for row in rows}
+
+    async def begin_progress(self, places: Iterable[Place]) -> None:
+        async with self._database.connection() as connection:
+            for topic, partition in places:
+                await connection.execute(self._queries["begin_progress"], {"topic": topic, "partition": partition})
+
+    async def advance(self, connection: Connection, place: Place, offset: int, next_offset: int) -> None:
+        """Move on; `Conflict` when another ledger has."""
+        topic, partition = place
+        moved = await connection.execute(
+            self._queries["advance"],
+            {"topic": topic, "partition": partition, "offset": offset, "next_offset": next_offset},
+        )
+        if moved.rowcount != 1:
+            raise Conflict(f"another ledger has read {topic}-{partition}")
+
+    async def forget(self, before_s: int, most: int = 5000) -> int:
+        return await self._database.execute(self._queries["forget"], {"before_s": before_s, "most": most})
+
+    # Dispatchers
+
+    async def standings(self, timers: Sequence[Identity]) -> dict[Identity, Standing]:
+        rows = await self._database.fetch_all(self._queries["standings"], _arrays(timers))
+        return {Identity(row["token"], row["second"]): _standing(row) for row in rows}
+
+    # Everybody
+
+    async def report(self, name: str, at_ms: int, report: Report) -> None:
+        parameters = {"kind": KINDS[type(report)], "name": name, "at_ms": at_ms}
+        document = Jsonb(report, dumps=msgspec.json.encode)
+        await self._database.execute(self._queries["report"], {**parameters, "report": document})
+
+    async def reports(self, kind: type[Report], since_ms: int) -> list[Reported]:
+        """What processes of a kind have said since an instant, the latest first."""
+        rows = await self._database.fetch_all(self._queries["reports"], {"since_ms": since_ms})
+        mine = [row for row in rows if row["kind"] == KINDS[kind]]
+        found = [Reported(row["name"], row["at_ms"], msgspec.convert(row["report"], kind, strict=False)) for row in mine]
+        return sorted(found, key=lambda reported: reported.at_ms, reverse=True)
+
+    async def forget_reports(self, before_ms: int) -> None:
+        await self._database.execute(self._queries["forget_reports"], {"before_ms": before_ms})
+
+
+def _arrays(timers: Iterable[Identity]) -> dict[str, str]:
+    tokens, seconds = [], []
+    for token, second in timers:
+        tokens.append(f'"{token}"')
+        seconds.append(str(second))
+    return {"tokens": "{" + ",".join(tokens) + "}", "seconds": "{" + ",".join(seconds) + "}"}
+
+
+def _standing(row: Mapping[str, object]) -> Standing:
+    state = State(row["state"])  # type: ignore[arg-type]
+    if row["cancelled"] and state in (State.NOTED, State.PENDING):
+        state = State.CANCELLED
+    return Standing(row["token"], row["second"], state, row["fired_at_ms"])  # type: ignore[arg-type]

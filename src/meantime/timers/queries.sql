@@ -1,0 +1,121 @@
+-- name: note
+-- A node has written these to Kafka; the ledger counts them when it reads them there. Sorted, as everywhere, so that two
+-- batches never wait for each other.
+INSERT INTO timers (token, second, state)
+SELECT token, second, -1
+  FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[]) AS given (token, second)
+ ORDER BY token, second
+    ON CONFLICT (token, second) DO NOTHING;
+
+-- name: note_cancelled
+-- Kafka has the cancel in time: nothing can fire any more.
+UPDATE timers SET cancelled = true WHERE token = %(token)s AND second = %(second)s AND state IN (-1, 0);
+
+-- name: apply
+-- What the ledger has read, one state for all: 0 requested, 1 fired, 2 cancelled by the dispatcher, 3 rejected, 4 cancel asked
+-- for in time. A timer that fired twice counts twice, so that it shows as a difference. The snapshot of `before` is the same as
+-- that of the upsert, hence it holds the states that the upsert replaces.
+WITH given AS (
+    SELECT token, second, %(state)s::smallint AS state, at_ms
+      FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[], %(at_ms)s::bigint[]) AS given (token, second, at_ms)
+), before AS (
+    SELECT found.token, found.second, found.state
+      FROM given
+     CROSS JOIN LATERAL (
+        SELECT token, second, state FROM timers WHERE timers.token = given.token AND timers.second = given.second LIMIT 1
+     ) AS found
+), changed AS (
+    INSERT INTO timers AS known (token, second, state, fired_at_ms)
+    SELECT token, second, state, at_ms FROM given ORDER BY token, second
+        ON CONFLICT (token, second) DO UPDATE
+       SET state = CASE WHEN EXCLUDED.state = 4 OR (EXCLUDED.state = 0 AND known.state = 4) THEN 2 ELSE EXCLUDED.state END,
+           fired_at_ms = coalesce(known.fired_at_ms, EXCLUDED.fired_at_ms)
+     WHERE EXCLUDED.state = 1
+        OR (EXCLUDED.state = 0 AND known.state IN (-1, 4))
+        OR (EXCLUDED.state = 2 AND known.state IN (-1, 0, 4))
+        OR (EXCLUDED.state IN (3, 4) AND known.state IN (-1, 0))
+    RETURNING token, second, state
+), moved AS (
+    SELECT changed.second / 60 AS minute, changed.state AS now, coalesce(before.state, -1) AS was
+      FROM changed LEFT JOIN before ON before.token = changed.token AND before.second = changed.second
+)
+INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
+SELECT minute,
+       count(*) FILTER (WHERE now BETWEEN 0 AND 3) - count(*) FILTER (WHERE was BETWEEN 0 AND 3),
+       count(*) FILTER (WHERE now = 1),
+       count(*) FILTER (WHERE now = 2) - count(*) FILTER (WHERE was = 2),
+       count(*) FILTER (WHERE now = 3) - count(*) FILTER (WHERE was = 3),
+       count(*) FILTER (WHERE now = 0) - count(*) FILTER (WHERE was = 0)
+  FROM moved
+ GROUP BY minute
+ ORDER BY minute
+    ON CONFLICT (minute) DO UPDATE
+   SET requested = kept.requested + EXCLUDED.requested,
+       fired = kept.fired + EXCLUDED.fired,
+       cancelled = kept.cancelled + EXCLUDED.cancelled,
+       rejected = kept.rejected + EXCLUDED.rejected,
+       pending = kept.pending + EXCLUDED.pending;
+
+-- name: find
+-- All timers of a token; it may have been used for several seconds.
+SELECT token, second, state, cancelled, fired_at_ms FROM timers WHERE token = %(token)s ORDER BY second;
+
+-- name: standings
+-- Asked by dispatchers about timers so late that they may have ended before.
+SELECT found.token, found.second, found.state, found.cancelled, found.fired_at_ms
+  FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[]) AS given (token, second)
+ CROSS JOIN LATERAL (
+    SELECT * FROM timers WHERE timers.token = given.token AND timers.second = given.second LIMIT 1
+ ) AS found;
+
+-- name: pending_about
+-- Roughly how many timers are pending in a range.
+SELECT coalesce(sum(pending), 0)::bigint AS pending FROM timer_minutes
+ WHERE minute >= %(from_s)s / 60 AND minute <= %(to_s)s / 60;
+
+-- name: load_by_second
+SELECT (second - %(from_s)s) / %(step_s)s AS slot, count(*) AS pending
+  FROM timers
+ WHERE second >= %(from_s)s AND second < %(to_s)s AND state <= 0 AND NOT cancelled
+ GROUP BY 1;
+
+-- name: load_by_minute
+SELECT (minute * 60 - %(from_s)s) / %(step_s)s AS slot, sum(pending)::bigint AS pending
+  FROM timer_minutes
+ WHERE minute >= %(from_s)s / 60 AND minute * 60 < %(to_s)s
+ GROUP BY 1;
+
+-- name: totals
+SELECT coalesce(sum(requested), 0)::bigint AS requested, coalesce(sum(fired), 0)::bigint AS fired,
+       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(rejected), 0)::bigint AS rejected,
+       coalesce(sum(pending), 0)::bigint AS pending,
+       coalesce(sum(pending) FILTER (WHERE minute < %(overdue_minute)s), 0)::bigint AS overdue
+  FROM timer_minutes;
+
+-- name: forget
+-- What has ended is forgotten after some time; what is pending never is.
+DELETE FROM timers
+ WHERE (token, second) IN (
+    SELECT token, second FROM timers WHERE second < %(before_s)s AND state > 0 ORDER BY second LIMIT %(most)s
+ );
+
+-- name: progress
+SELECT topic, partition, next_offset FROM timer_progress;
+
+-- name: begin_progress
+INSERT INTO timer_progress (topic, partition, next_offset) VALUES (%(topic)s, %(partition)s, 0) ON CONFLICT DO NOTHING;
+
+-- name: advance
+-- Nothing is touched unless nobody else has moved on in the meantime.
+UPDATE timer_progress SET next_offset = %(next_offset)s
+ WHERE topic = %(topic)s AND partition = %(partition)s AND next_offset = %(offset)s;
+
+-- name: report
+INSERT INTO timer_reports (kind, name, at_ms, report) VALUES (%(kind)s, %(name)s, %(at_ms)s, %(report)s)
+    ON CONFLICT (kind, name) DO UPDATE SET at_ms = EXCLUDED.at_ms, report = EXCLUDED.report;
+
+-- name: reports
+SELECT kind, name, at_ms, report FROM timer_reports WHERE at_ms > %(since_ms)s;
+
+-- name: forget_reports
+DELETE FROM timer_reports WHERE at_ms < %(before_ms)s;

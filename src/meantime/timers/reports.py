@@ -1,0 +1,58 @@
+"""What the processes of timers say of themselves, for `/timers/status` and for each other."""
+
+import msgspec
+
+
+class OscillatorReport(msgspec.Struct, frozen=True):
+    last_tick: int
+    written_at_ms: int
+    lead_s: int
+
+
+class FuturesReport(msgspec.Struct, frozen=True):
+    """`places`: how far `timer-request` has been joined, by partition. `lag`: requests that are not."""
+
+    batch_ms: int = 0
+    state_rows: int = 0
+    lag: int = 0
+    input_rows: int = 0
+    places: dict[int, int] = {}
+
+
+class DispatcherReport(msgspec.Struct, frozen=True):
+    shares: tuple[int, ...] = ()
+    held: int = 0
+    remembered: int = 0
+    fired: int = 0
+    lateness_ms: dict[int, int] = {}
+    """How many callbacks of the last minute were so many milliseconds late."""
+
+
+class LedgerReport(msgspec.Struct, frozen=True):
+    lag: int = 0
+
+
+Report = OscillatorReport | FuturesReport | DispatcherReport | LedgerReport
+
+KINDS: dict[type, str] = {
+    OscillatorReport: "oscillator",
+    FuturesReport: "futures",
+    DispatcherReport: "dispatcher",
+    LedgerReport: "ledger",
+}
+
+
+class Reported(msgspec.Struct, frozen=True):
+    name: str
+    at_ms: int
+    report: Report
+
+
+def quantile(counts: dict[int, int], part: float) -> int:
+    """The least value that `part` of the counted values do not exceed; 0 without any."""
+    left = part * sum(counts.values())
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    return 0

@@ -1,0 +1,163 @@
+"""The composition root of the processes that timers are made of: oscillator, dispatcher, ledger.
+
+As with nodes, nothing waits for ZooKeeper, Kafka or PostgreSQL to be there; each process mends itself when they come.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+import uvloop
+from confluent_kafka.admin import AdminClient
+
+from meantime import logs
+from meantime.clock import Clock, SystemClock
+from meantime.cluster.observing import open_observed_clock
+from meantime.config import Config
+from meantime.coordination.election import Election, Leadership
+from meantime.coordination.session import Session, open_session
+from meantime.coordination.tasks import running
+from meantime.database.pool import open_database
+from meantime.errors import StorageUnavailable
+from meantime.timers.desk import Desk
+from meantime.timers.dispatcher import DispatcherOptions
+from meantime.timers.kafka_dial import open_dial
+from meantime.timers.kafka_dispatching import Hands, Station
+from meantime.timers.kafka_ledger import Books, LedgerOptions
+from meantime.timers.kafka_topics import client_settings, existing_topics, topics_ready
+from meantime.timers.ledger import Ledger
+from meantime.timers.model import Limits
+from meantime.timers.oscillator import Oscillator, Tick
+from meantime.timers.postgres import LedgerStore
+from meantime.timers.reports import OscillatorReport
+from meantime.timers.share import Held
+from meantime.timers.topics import DUE, Topic, topics
+from meantime.wiring import cluster_options, session_options
+
+log = structlog.get_logger(__name__)
+
+ELECTION = "oscillator"
+FORGET_EVERY = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What every process of timers stands on."""
+
+    config: Config
+    name: str
+    kafka: str
+    session: Session
+    clock: Clock
+    store: LedgerStore
+
+
+def run(work: Callable[[Base], Awaitable[None]], config: Config, name: str) -> None:
+    """Run one of the processes below until SIGTERM or SIGINT."""
+    logs.configure(config.log_level, config.log_format, process=name)
+    uvloop.run(_until_stopped(work, config, name))
+
+
+async def _until_stopped(work: Callable[[Base], Awaitable[None]], config: Config, name: str) -> None:
+    async with open_base(config, name) as base:
+        task = asyncio.ensure_future(work(base))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        log.info("started")
+        with suppress(asyncio.CancelledError):
+            await task
+    log.info("stopped")
+
+
+@asynccontextmanager
+async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
+    local = SystemClock(config.clock_skew_ms, config.clock_skew_for)
+    kafka = config.kafka_clusters()[0]
+    async with AsyncExitStack() as opened:
+        database = await opened.enter_async_context(open_database(config.postgres, size=4))
+        session = await opened.enter_async_context(open_session(session_options(config)))
+        clock = await opened.enter_async_context(open_observed_clock(session, local, cluster_options(config)))
+        await topics_ready(AdminClient(client_settings(kafka)), wanted_topics(config))
+        yield Base(config, name, kafka, session, clock, LedgerStore(database))
+
+
+def limits(config: Config) -> Limits:
+    return Limits(config.timers_horizon, config.timers_max_callback_bytes)
+
+
+def wanted_topics(config: Config) -> tuple[Topic, ...]:
+    return topics(
+        shares=config.timers_shares,
+        request_partitions=config.timers_request_partitions,
+        horizon_s=config.timers_horizon,
+        max_request_bytes=limits(config).max_request_bytes,
+    )
+
+
+async def oscillator(base: Base) -> None:
+    """Stand for election, and turn the dial when elected."""
+    lead_s = base.config.timers_lead
+    dial = Oscillator(partial(open_dial, base.kafka), base.clock, lead_s)
+
+    async def tell(tick: Tick) -> None:
+        with suppress(StorageUnavailable):
+            await base.store.report(base.name, tick.written_at_ms, OscillatorReport(tick.last, tick.written_at_ms, lead_s))
+
+    async def lead(_: Leadership) -> None:
+        await dial.lead(tell)
+
+    await Election(base.session, ELECTION, base.name).run(lead)
+
+
+async def dispatcher(base: Base) -> None:
+    shares = await asyncio.to_thread(_shares, base.kafka)
+    remember_ms = base.config.timers_remember * 1000
+    desk = Desk(base.store, _no_events, base.clock, remember_ms)
+    options = DispatcherOptions(shares, base.config.timers_lead, limits(base.config))
+    hands = Hands(Station(base.name, base.kafka, None, base.clock, options), desk)
+    async with running(desk.follow_join(), name="join"), running(hands.report(base.store), name="report"):
+        await hands.run()
+
+
+async def ledger(base: Base) -> None:
+    """Keep the books; get out of the way of those who fire."""
+    os.nice(5)
+    books = Books(base.kafka, None, Ledger(base.store), base.store, LedgerOptions(limits(base.config)))
+    try:
+        async with running(_forget(base), name="forget"), running(_report(base, books), name="report"):
+            await books.run()
+    finally:
+        books.close()
+
+
+async def _no_events(timers: list[Held]) -> list[str | None]:
+    return ["event types are not served"] * len(timers)
+
+
+def _shares(kafka: str) -> int:
+    return existing_topics(AdminClient(client_settings(kafka)))[DUE]
+
+
+async def _forget(base: Base) -> None:
+    """Forget what ended long ago, a little at a time."""
+    while True:
+        with suppress(StorageUnavailable):
+            now_ms = base.clock.now_ms()
+            for _ in range(100):
+                if not await base.store.forget(now_ms // 1000 - base.config.timers_remember):
+                    break
+                await asyncio.sleep(0.1)
+            await base.store.forget_reports(now_ms - 86_400_000)
+        await asyncio.sleep(FORGET_EVERY)
+
+
+async def _report(base: Base, books: Books) -> None:
+    while True:
+        await asyncio.sleep(2.0)
+        with suppress(StorageUnavailable):
+            await base.store.report(base.name, base.clock.now_ms(), await books.report())
