@@ -20,10 +20,13 @@ from litestar.di import Provide
 
 from meantime.api import cursors as cursor_routes
 from meantime.api import reading as reading_routes
+from meantime.api import subscription_cursors, subscription_events
+from meantime.api import subscriptions as subscription_routes
 from meantime.api.edge import Edge, Limits
 from meantime.api.problems import HANDLERS
 from meantime.api.server import Listening, make_server
 from meantime.clock import SystemClock
+from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
 from meantime.database.pool import Connection, open_database
@@ -32,6 +35,7 @@ from meantime.streams.kafka_admin import Admins
 from meantime.streams.model import EventType, Storage, Timeline
 from meantime.streams.postgres import Store, _declaration
 from meantime.streams.reading import open_reading
+from meantime.streams.subscriptions import open_subscriptions
 
 CLOCK = SystemClock()
 
@@ -60,7 +64,6 @@ class Served:
 
     url: str
     catalog: Catalog
-    stop: asyncio.Event
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30.0))
@@ -101,6 +104,10 @@ class World:
     kafka: list[str]
     store: Store
     admins: Admins = field(default_factory=Admins)
+
+    @property
+    def name(self) -> str:
+        return urlsplit(self.uri).path.strip("/")
 
     async def register_storages(self) -> None:
         for id, servers, default in zip(("one", "two"), self.kafka, (True, False), strict=True):
@@ -227,16 +234,25 @@ async def open_world(postgres: str, kafka: list[str]) -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def open_reader(world: World, *, max_streams: int = 64) -> AsyncIterator[Served]:
-    """A node that serves streams and cursors."""
+async def open_reader(
+    world: World, *, max_streams: int = 64, zookeeper: str | None = None, node_id: str = "node-1"
+) -> AsyncIterator[Served]:
+    """A node that serves streams and cursors, and with ZooKeeper also subscriptions."""
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(world.uri, size=4))
         listener = await opened.enter_async_context(open_listener(world.uri))
         catalog = Catalog(Store(database), listener)
         reading = await opened.enter_async_context(open_reading(catalog, Admins(), max_streams=max_streams))
-        routes = [*reading_routes.ROUTES, *cursor_routes.ROUTES]
-        url = await opened.enter_async_context(serve(routes, {"reading": reading}))
-        yield Served(url, catalog, asyncio.Event())
+        routes, served = [*reading_routes.ROUTES, *cursor_routes.ROUTES], {"reading": reading}
+        if zookeeper is not None:
+            session = await opened.enter_async_context(open_session(SessionOptions(zookeeper, root=f"/{world.name}")))
+            await session.wait_connected()
+            served["subscriptions"] = await opened.enter_async_context(
+                open_subscriptions(reading, database, session, listener, CLOCK, node_id=node_id)
+            )
+            routes += [*subscription_routes.ROUTES, *subscription_cursors.ROUTES, *subscription_events.ROUTES]
+        url = await opened.enter_async_context(serve(routes, served))
+        yield Served(url, catalog)
 
 
 class Reader:

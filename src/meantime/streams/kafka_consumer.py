@@ -5,6 +5,7 @@ is bounded by its settings, not by how much there is to read. Records become `Ru
 offsets of one partition, as the bytes that they are.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -127,6 +128,22 @@ class RunReader:
 def _readable(value: bytes) -> bytes:
     text = as_json(value)
     return stamped(text, value.written_at_ms) if isinstance(value, Stamped) else text
+
+
+def written_at_ms(storage: Storage, places: Sequence[TopicPlace], wait_for: float = 2.0) -> dict[tuple[str, int], int]:
+    """When the records at these places were written; those that do not come in time are left out."""
+    found: dict[tuple[str, int], int] = {}
+    reader = RunReader(storage)
+    try:
+        reader.add(places)
+        deadline = time.monotonic() + wait_for
+        while len(found) < len(places) and (left := deadline - time.monotonic()) > 0:
+            message: Any = reader._consumer.poll(left)
+            if message is not None and message.error() is None:
+                found.setdefault((message.topic(), message.partition()), message.timestamp()[1])
+    finally:
+        reader.close()
+    return found
 
 
 def as_json(value: bytes) -> bytes:

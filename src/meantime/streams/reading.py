@@ -6,7 +6,7 @@ more than its bounded buffers.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,8 +20,11 @@ from meantime.metrics import REGISTRY
 from meantime.streams.catalog import Catalog, Entry
 from meantime.streams.cursors import Cursor, parse, parse_partition
 from meantime.streams.kafka_admin import Admins
+from meantime.streams.kafka_consumer import written_at_ms
+from meantime.streams.legs import Key
 from meantime.streams.limits import StreamLimits
 from meantime.streams.lines import Batcher
+from meantime.streams.model import Timeline
 from meantime.streams.offsets import Offsets
 from meantime.streams.source import Haul, Source
 
@@ -71,6 +74,19 @@ class Reading:
     def source(self, *, timed: bool = False) -> Source:
         """With `timed`, every value knows when it was written."""
         return Source(self.catalog, self._threads, self._tasks, timed=timed)
+
+    async def written_at_ms(self, places: Mapping[Key, tuple[Timeline, int, int]]) -> dict[Key, int]:
+        """When the events at these places (timeline, partition, offset) were written, as far as Kafka says it in time."""
+        found: dict[Key, int] = {}
+        for storage_id in {timeline.storage_id for timeline, _, _ in places.values()}:
+            here = {key: place for key, place in places.items() if place[0].storage_id == storage_id}
+            wanted = [(timeline.topic, partition, offset) for timeline, partition, offset in here.values()]
+            storage = self.catalog.storage(storage_id)
+            written = await asyncio.get_running_loop().run_in_executor(self._threads, written_at_ms, storage, wanted)
+            for key, (timeline, partition, _) in here.items():
+                if (timeline.topic, partition) in written:
+                    found[key] = written[timeline.topic, partition]
+        return found
 
     def enter(self) -> None:
         """Count one more stream, if there is room for it."""

@@ -59,6 +59,10 @@ class Course:
         self.entry = entry
         self._by_order = {timeline.order: timeline for timeline in entry.timelines}
 
+    @property
+    def first_order(self) -> int:
+        return self.entry.timelines[0].order
+
     def timeline(self, order: int) -> Timeline:
         return self._by_order[order]
 
@@ -97,22 +101,27 @@ class Source:
         self._arranging = asyncio.Lock()
         self._gone: list[str] = []
         self._lost: list[Key] = []
+        self._closed = False
 
     async def add(self, starts: dict[Key, Cursor]) -> None:
         """Read these partitions too, each from the event after its cursor."""
         feeds = []
         for key, cursor in starts.items():
-            course = await self._course(key[0])
-            feed = Feed(key, cursor.order, cursor.offset)
+            course = await self._course(key[0], cursor.order)
+            feed = Feed(key, cursor.order or course.first_order, cursor.offset)
             course.feeds[key] = feed
             self._settle(course, feed)
             feeds.append(feed)
         await self._arrange(feeds)
+        if self._closed:
+            self.close()
 
     async def drop(self, keys: list[Key]) -> None:
         for key in keys:
-            course = self._courses[key[0]]
-            feed = course.feeds.pop(key)
+            course = self._courses.get(key[0])
+            feed = course.feeds.pop(key, None) if course is not None else None
+            if course is None or feed is None or self._closed:
+                continue
             for order in list(feed.legs):
                 await self._detach(course, feed, order)
             if not course.feeds and course.watch is not None:
@@ -147,6 +156,7 @@ class Source:
 
     def close(self) -> None:
         """Leave everything; consumers are closed a moment later by their own tasks."""
+        self._closed = True
         for course in self._courses.values():
             if course.watch is not None:
                 course.watch.cancel()
@@ -260,12 +270,23 @@ class Source:
 
     # Timelines that change
 
-    async def _course(self, name: str) -> Course:
-        if name not in self._courses:
-            course = Course(await self._catalog.entry(name))
+    async def _course(self, name: str, order: int) -> Course:
+        """The course of an event type, with its timelines known up to `order` at least."""
+        entry = await self._catalog.entry(name)
+        course = self._courses.get(name)
+        if course is None:
+            course = self._courses[name] = Course(entry)
             course.watch = asyncio.create_task(self._follow(name, course), name=f"timelines of {name}")
-            self._courses[name] = course
-        return self._courses[name]
+        elif order > course.entry.active.order:
+            await self._learn(course, entry)
+        return course
+
+    async def _learn(self, course: Course, entry: Entry) -> None:
+        self._become_real(course, entry)
+        course.learn(entry)
+        for feed in course.feeds.values():
+            self._settle(course, feed)
+        await self._arrange(list(course.feeds.values()))
 
     async def _follow(self, name: str, course: Course) -> None:
         while True:
@@ -279,11 +300,7 @@ class Source:
                 continue
             if not course.is_same(entry):
                 break
-            self._become_real(course, entry)
-            course.learn(entry)
-            for feed in course.feeds.values():
-                self._settle(course, feed)
-            await self._arrange(list(course.feeds.values()))
+            await self._learn(course, entry)
         self._gone.append(name)
         self._news.set()
 

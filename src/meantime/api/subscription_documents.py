@@ -1,0 +1,163 @@
+"""What subscriptions look like on the wire, and how what clients send is read."""
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import msgspec
+from litestar.params import Dependency
+
+from meantime.api.identity import AnyRequest, allow
+from meantime.api.reading import as_text
+from meantime.errors import Invalid
+from meantime.streams.enrichment import rfc3339
+from meantime.streams.legs import Key
+from meantime.streams.subscription_model import Draft, GivenPlace, PartitionStats, Subscription
+from meantime.streams.subscriptions import Subscriptions
+
+TheSubscriptions = Annotated[Subscriptions, Dependency(skip_validation=True)]
+
+MOST_CURSORS = 1000
+
+
+class Place(msgspec.Struct, frozen=True):
+    event_type: str
+    partition: str
+    offset: str
+
+
+class PartitionReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    partition: str
+    state: str
+    stream_id: str | None = None
+    assignment_type: str | None = None
+    unconsumed_events: int | None = None
+    consumer_lag_seconds: int | None = None
+
+
+class EventTypeReport(msgspec.Struct, frozen=True):
+    event_type: str
+    partitions: list[PartitionReport]
+
+
+class SubscriptionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    owning_application: str
+    event_types: list[str]
+    consumer_group: str
+    read_from: str
+    created_at: str
+    updated_at: str
+    initial_cursors: list[Place]
+    authorization: Any = None
+    status: list[EventTypeReport] | None = None
+
+
+class Link(msgspec.Struct, frozen=True):
+    href: str
+
+
+class Links(msgspec.Struct, frozen=True, omit_defaults=True):
+    prev: Link | None = None
+    next: Link | None = None
+
+
+class Page(msgspec.Struct, frozen=True, rename={"links": "_links"}):
+    items: list[SubscriptionDocument]
+    links: Links
+
+
+def document_of(subscription: Subscription, status: list[EventTypeReport] | None = None) -> SubscriptionDocument:
+    return SubscriptionDocument(
+        id=str(subscription.id),
+        owning_application=subscription.owning_application,
+        event_types=list(subscription.event_types),
+        consumer_group=subscription.consumer_group,
+        read_from=subscription.read_from,
+        created_at=rfc3339(subscription.created_at_ms),
+        updated_at=rfc3339(subscription.updated_at_ms),
+        initial_cursors=[
+            Place(place.event_type or "", place.partition or "", place.offset or "")
+            for place in subscription.initial_cursors
+        ],
+        authorization=subscription.access,
+        status=status,
+    )
+
+
+def reports(subscription: Subscription, found: dict[Key, PartitionStats]) -> list[EventTypeReport]:
+    return [
+        EventTypeReport(name, [_report(one) for (of, _), one in found.items() if of == name])
+        for name in subscription.event_types
+    ]
+
+
+def _report(one: PartitionStats) -> PartitionReport:
+    return PartitionReport(
+        partition=str(one.partition),
+        state=one.state,
+        stream_id=one.stream_id,
+        assignment_type=one.assignment_type,
+        unconsumed_events=one.unconsumed_events,
+        consumer_lag_seconds=one.lag_seconds,
+    )
+
+
+def links(filters: list[tuple[str, str]], offset: int, limit: int, *, more: bool) -> Links:
+    def link(start: int) -> Link:
+        return Link("/subscriptions?" + urlencode([("offset", start), ("limit", limit), *filters]))
+
+    return Links(prev=link(max(0, offset - limit)) if offset > 0 else None, next=link(offset + limit) if more else None)
+
+
+def read_draft(document: dict[str, Any]) -> Draft:
+    event_types = document.get("event_types")
+    if not isinstance(event_types, list) or not event_types or not all(isinstance(name, str) for name in event_types):
+        raise Invalid("event_types has to be a list of names of event types, at least one")
+    read_from = document.get("read_from")
+    read_from = "end" if read_from is None else read_from
+    if not isinstance(read_from, str) or read_from.lower() not in ("begin", "end", "cursors"):
+        raise Invalid("read_from has to be begin, end or cursors")
+    cursors = document.get("initial_cursors")
+    if read_from.lower() == "cursors" and not cursors:
+        raise Invalid("initial_cursors are needed when read_from is cursors")
+    group = document.get("consumer_group")
+    return Draft(
+        owning_application=_name(document.get("owning_application"), "owning_application"),
+        event_types=tuple(sorted(set(event_types))),
+        consumer_group="default" if group is None else _name(group, "consumer_group"),
+        read_from=read_from.lower(),
+        initial_cursors=tuple(places_in(cursors)) if read_from.lower() == "cursors" else (),
+        access=document.get("authorization"),
+    )
+
+
+def _name(value: object, what: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= 255 or "\x00" in value:
+        raise Invalid(f"{what} has to be a text of 1 to 255 characters")
+    return value
+
+
+def places_in(items: object) -> list[GivenPlace]:
+    return [
+        GivenPlace(as_text(item.get("event_type")), as_text(item.get("partition")), as_text(item.get("offset")))
+        for item in objects_in(items)
+    ]
+
+
+def objects_in(items: object) -> list[dict[str, Any]]:
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise Invalid("a list of objects is needed, each with event_type, partition and what else belongs to it")
+    if len(items) > MOST_CURSORS:
+        raise Invalid(f"at most {MOST_CURSORS} at once")
+    return items
+
+
+def allow_all(request: AnyRequest, event_types: tuple[str, ...]) -> None:
+    for name in event_types:
+        allow(request, "read", name)
+
+
+async def allowed(request: AnyRequest, subscriptions: Subscriptions, id: str) -> Subscription:
+    subscription = await subscriptions.get(id)
+    allow_all(request, subscription.event_types)
+    return subscription

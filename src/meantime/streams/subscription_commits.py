@@ -1,0 +1,82 @@
+"""Committing: what a client says it has done with, checked and moved forward in one statement, on any node."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from prometheus_client import Counter
+
+from meantime.errors import BadCursor, Invalid
+from meantime.metrics import REGISTRY
+from meantime.streams.cursors import Cursor, Place, track
+from meantime.streams.legs import Key
+from meantime.streams.postgres_subscriptions import Moved, stored
+from meantime.streams.subscription_model import GivenPlace, Subscription
+from meantime.streams.subscriptions import Subscriptions
+
+COMMITS = Counter("meantime_commits_total", "Cursors committed.", registry=REGISTRY)
+
+
+async def commit(
+    subscriptions: Subscriptions, subscription: Subscription, stream_id: str, given: Sequence[GivenPlace]
+) -> list[bool]:
+    """Whether each cursor moved, in order. A stream that does not hold one of the partitions commits nothing."""
+    stream = _stream_id(stream_id)
+    wanted = [await _checked(subscriptions, subscription, stream, place) for place in given]
+    highest: dict[Key, Cursor] = {}
+    for key, cursor in wanted:
+        highest[key] = max(cursor, highest.get(key, cursor))
+    moved = await subscriptions.store.commit(subscription.id, stream, subscriptions.node_id, highest)
+    for key, outcome in moved.items():
+        if outcome.stream_id != stream:
+            raise Invalid(f"stream {stream_id!r} does not hold {key[0]}:{key[1]}; nothing was committed")
+        _tell(subscriptions, stream, key, highest[key], outcome)
+    return _results(wanted, moved)
+
+
+def _stream_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(f"{text!r} is not the id of a stream") from None
+
+
+async def _checked(
+    subscriptions: Subscriptions, subscription: Subscription, stream_id: UUID, given: GivenPlace
+) -> tuple[Key, Cursor]:
+    key, place = await subscriptions.parsed(subscription.event_types, given)
+    if isinstance(place, Place):
+        raise BadCursor("malformed", f"{given.offset!r} cannot be committed: use the cursor of a batch")
+    catalog = subscriptions.reading.catalog
+    entry = await catalog.entry(key[0])
+    if place.order > entry.active.order:
+        entry = await catalog.reload(key[0])
+    track(entry.timelines, key[1]).settled(place)
+    stream = subscriptions.streams.get(stream_id)
+    if stream is None:
+        end = stored(await subscriptions.reading.offsets(entry).end(key[1]))
+    elif stream.has_sent(key, place):
+        return key, stored(place)
+    else:
+        end = Cursor(0, 0)
+    if stored(place) > end:
+        raise BadCursor("beyond_end", f"{given.offset!r} was not sent to stream {str(stream_id)!r}")
+    return key, stored(place)
+
+
+def _tell(subscriptions: Subscriptions, stream_id: UUID, key: Key, cursor: Cursor, outcome: Moved) -> None:
+    if outcome.moved:
+        COMMITS.inc()
+        if (stream := subscriptions.streams.get(stream_id)) is not None:
+            stream.commit(key, cursor)
+
+
+def _results(wanted: Sequence[tuple[Key, Cursor]], moved: dict[Key, Moved]) -> list[bool]:
+    """A cursor was committed if it went beyond everything before it."""
+    reached = {key: outcome.before for key, outcome in moved.items()}
+    results = []
+    for key, cursor in wanted:
+        committed = moved[key].moved and cursor > reached[key]
+        results.append(committed)
+        if committed:
+            reached[key] = cursor
+    return results

@@ -1,0 +1,146 @@
+"""The streams of a subscription, as they see each other in ZooKeeper, on whatever nodes they are.
+
+    <root>/subscriptions/<id>/sessions/<seat>            ephemeral: a connected stream, and the partitions it asked for
+    <root>/subscriptions/<id>/owners/<event type>:<p>    ephemeral: the stream that holds a partition
+    <root>/subscriptions/<id>/reset                      ephemeral: cursors are being reset, every stream has to end
+
+Creating the node of a partition is taking it: there is one holder at any time. When a stream was claimed for the database,
+the number of that node's creation fences off everybody who held it before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from uuid import UUID
+
+import msgspec
+
+from meantime.coordination.following import Directory
+from meantime.coordination.session import Session
+from meantime.coordination.tasks import running
+from meantime.errors import Conflict, CoordinationLost, NotFound
+from meantime.streams.legs import Key
+from meantime.streams.subscription_rules import Reader
+
+
+class SeatNode(msgspec.Struct, frozen=True):
+    stream_id: str
+    node_id: str
+    direct: list[Key] | None = None
+
+
+class Seats:
+    """One subscription's part of ZooKeeper. `changed` is called after every change of what can be seen here."""
+
+    def __init__(self, session: Session, id: UUID) -> None:
+        self._session = session
+        self._root = f"{session.root}/subscriptions/{id}"
+        self._sessions = Directory(session, f"{self._root}/sessions")
+        self._owners = Directory(session, f"{self._root}/owners")
+        self._top = Directory(session, self._root)
+
+    @property
+    def readers(self) -> list[Reader]:
+        return [_reader(seat, data) for seat, data in sorted(self._sessions.current.items())]
+
+    @property
+    def owners(self) -> dict[Key, str]:
+        return {_key(name): data.decode() for name, data in self._owners.current.items()}
+
+    @property
+    def resetting(self) -> bool:
+        return "reset" in self._top.current
+
+    async def look(self) -> None:
+        """See everything that had happened before this call."""
+        for directory in (self._top, self._sessions, self._owners):
+            await directory.refresh()
+
+    async def join(self, stream_id: UUID, node_id: str, direct: frozenset[Key] | None) -> str:
+        """Take a seat; returns it."""
+        node = SeatNode(str(stream_id), node_id, None if direct is None else sorted(direct))
+        await self._session.ensure(f"{self._root}/owners")
+        path = await self._session.create(
+            f"{self._root}/sessions/", msgspec.json.encode(node), ephemeral=True, sequence=True
+        )
+        return path.rpartition("/")[2]
+
+    async def leave(self, seat: str) -> None:
+        with suppress(CoordinationLost):
+            await self._session.discard(f"{self._root}/sessions/{seat}")
+
+    async def take(self, key: Key, stream_id: UUID) -> int | None:
+        """Hold the partition; the number that fences earlier holders off, or None when somebody has it."""
+        path = self._owner(key)
+        await self._session.settle(path)
+        try:
+            await self._session.create(path, str(stream_id).encode(), ephemeral=True)
+        except Conflict:
+            return None
+        return await self.holds(key, stream_id)
+
+    async def holds(self, key: Key, stream_id: UUID) -> int | None:
+        try:
+            node = await self._session.get(self._owner(key))
+        except NotFound:
+            return None
+        return node.created_zxid if node.data == str(stream_id).encode() and node.owner == self._session.id else None
+
+    async def give_up(self, key: Key) -> None:
+        with suppress(CoordinationLost):
+            await self._session.discard(self._owner(key))
+
+    @asynccontextmanager
+    async def reset(self) -> AsyncIterator[None]:
+        """Make every stream end and none begin while the block runs; Conflict when somebody else is at it."""
+        path = f"{self._root}/reset"
+        await self._session.settle(path)
+        try:
+            await self._session.create(path, ephemeral=True)
+        except Conflict:
+            raise Conflict("the cursors of this subscription are being reset already") from None
+        try:
+            yield
+        finally:
+            with suppress(CoordinationLost):
+                await self._session.discard(path)
+
+    async def until_empty(self, wait_for: float) -> bool:
+        """Wait until no stream has a seat or a partition."""
+        changed = asyncio.Event()
+        try:
+            async with asyncio.timeout(wait_for), self.following(changed.set):
+                while self._sessions.current or self._owners.current:
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def remove(self) -> None:
+        """Take the nodes of a deleted subscription away, once its streams have gone."""
+        for name in ("sessions", "owners", ""):
+            with suppress(NotFound, Conflict):
+                await self._session.delete(f"{self._root}/{name}".rstrip("/"))
+
+    @asynccontextmanager
+    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        async with AsyncExitStack() as opened:
+            for directory in (self._top, self._sessions, self._owners):
+                directory.on_change(changed)
+                await opened.enter_async_context(running(directory.run(), name="seats"))
+            yield
+
+    def _owner(self, key: Key) -> str:
+        return f"{self._root}/owners/{key[0]}:{key[1]}"
+
+
+def _key(name: str) -> Key:
+    event_type, _, partition = name.rpartition(":")
+    return event_type, int(partition)
+
+
+def _reader(seat: str, data: bytes) -> Reader:
+    node = msgspec.json.decode(data, type=SeatNode)
+    direct = None if node.direct is None else frozenset(node.direct)
+    return Reader(node.stream_id, seat, direct)

@@ -1,0 +1,298 @@
+"""One stream of a subscription: takes its share of the partitions, sends their events, and hands partitions on.
+
+    joined ──► takes, sends, hands over ──► ended by a limit, or its client has gone ──► waits for commits ──► left
+                     └──► commit timeout, reset, deleted, session lost ──────────────────────────────────────► left
+
+A partition is handed on when everything that was sent from it is committed, or when the client has taken too long. Sending
+follows the client's speed; claims and deadlines are looked after beside it, so that a client which does not read keeps
+nothing. Whoever comes next goes on from the last commit.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from meantime.coordination.session import Session, SessionState
+from meantime.errors import BadCursor, Conflict, StorageUnavailable, Unavailable
+from meantime.streams.catalog import Entry
+from meantime.streams.cursors import Cursor, Place
+from meantime.streams.legs import Key
+from meantime.streams.offsets import Offsets
+from meantime.streams.postgres_subscriptions import SubscriptionStore
+from meantime.streams.reading import GRACE_FOR, STREAMED, Reading
+from meantime.streams.source import Haul
+from meantime.streams.subscription_lanes import Lane, Lanes, next_overdue_at, overdue
+from meantime.streams.subscription_model import StreamOptions, Subscription
+from meantime.streams.subscription_rules import Reader, check_seat, plan
+from meantime.streams.subscription_seats import Seats
+
+log = structlog.get_logger(__name__)
+
+RETRY_EVERY = 0.5
+
+
+class Host(Protocol):
+    """What a stream needs of the node that it is on."""
+
+    node_id: str
+    reading: Reading
+    store: SubscriptionStore
+    session: Session
+
+    async def keys(self, subscription: Subscription) -> list[Key]: ...
+
+
+class SubscriptionStream:
+    def __init__(self, host: Host, subscription: Subscription, options: StreamOptions, seats: Seats, id: UUID) -> None:
+        self.id = id
+        self.subscription = subscription
+        self._host = host
+        self._options = options
+        self._seats = seats
+        self._seat = ""
+        self._source = host.reading.source()
+        self._lanes = Lanes(id, options.limits, options.max_uncommitted)
+        self._ends_at = _now() + options.limits.timeout_for
+        self._attention = asyncio.Event()
+        self._room = asyncio.Event()
+        self._over = asyncio.Event()
+        self._client_gone = False
+        self._log = log.bind(subscription=str(subscription.id), stream=str(id))
+
+    # Sending, at the speed of the client
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Whole lines, some at a time."""
+        while not self._over.is_set():
+            now, committed = _now(), not self._lanes.uncommitted
+            if lines := self._lanes.lines(now):
+                if committed:
+                    self._attention.set()
+                yield b"".join(lines)
+            if self._lanes.finished or now >= self._ends_at:
+                yield b"".join(self._lanes.rest(now))
+                return
+            await self._wait_for_more(min(self._lanes.due_at(now), self._ends_at) - now)
+
+    async def cut(self) -> None:
+        """The end of a stream whose client does not read."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.limits.timeout_for + GRACE_FOR):
+                await self._over.wait()
+                await asyncio.sleep(1.0)
+
+    def close(self) -> None:
+        """The client has gone, or has had all that it asked for; it can still commit."""
+        if not self._client_gone:
+            self._client_gone = True
+            self._source.close()
+            self._host.reading.leave()
+            self._attention.set()
+
+    async def _wait_for_more(self, wait_for: float) -> None:
+        if self._lanes.full:
+            self._room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_for):
+                    await self._room.wait()
+            return
+        haul = await self._source.next(wait_for)
+        self._add(haul)
+        if haul.gone:
+            self.end("an event type was deleted")
+        for key in set(haul.lost):
+            await self._skip_what_expired(key)
+
+    def _add(self, haul: Haul) -> None:
+        for piece in haul.pieces:
+            lane = self._lanes.held.get(piece.key)
+            if lane is not None:
+                lane.buffer.append(piece.order, piece.first, piece.values)
+                STREAMED.labels(piece.key[0]).inc(len(piece.values))
+
+    async def _skip_what_expired(self, key: Key) -> None:
+        if key not in self._lanes.held:
+            return
+        self._log.warning("events_expired_unread", event_type=key[0], partition=key[1])
+        entry = await self._host.reading.catalog.reload(key[0])
+        oldest = await self._host.reading.offsets(entry).readable(key[1], Place.BEGIN)
+        await self._source.drop([key])
+        await self._source.add({key: oldest})
+
+    # Commits and ends, from wherever they come
+
+    def has_sent(self, key: Key, cursor: Cursor) -> bool:
+        lane = self._lanes.held.get(key)
+        return lane is not None and lane.has_sent(cursor)
+
+    def commit(self, key: Key, cursor: Cursor) -> None:
+        lane = self._lanes.held.get(key)
+        if lane is not None:
+            lane.commit(cursor, _now())
+            self._room.set()
+            self._source.wake()
+            if lane.leaving:
+                self._attention.set()
+
+    def end(self, reason: str) -> None:
+        """Give everything up at once."""
+        if not self._over.is_set():
+            self._log.info("subscription_stream_ended", reason=reason)
+            self._over.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._attention.set()
+        self._room.set()
+        self._source.wake()
+
+    # Claims and deadlines, whatever the client does
+
+    async def join(self) -> None:
+        """Take a seat, unless there is nothing left to read or the cursors are being reset."""
+        direct = self._options.direct
+        self._seat = await self._seats.join(self.id, self._host.node_id, direct)
+        try:
+            await self._seats.look()
+            if self._seats.resetting:
+                raise Conflict("the cursors of this subscription are being reset; try again when that is done")
+            me = Reader(str(self.id), self._seat, direct)
+            check_seat(await self._host.keys(self.subscription), self._seats.readers, me)
+        except BaseException:
+            await self._seats.leave(self._seat)
+            raise
+
+    async def run(self) -> None:
+        """Until the stream has ended and everything it held is committed or given up."""
+        stop_listening = self._host.session.on_change(self._session_changed)
+        try:
+            async with self._seats.following(self._attention.set):
+                while await self._look_after():
+                    await self._until_attention()
+        finally:
+            stop_listening()
+            self._over.set()
+            self._source.close()
+
+    async def _look_after(self) -> bool:
+        """One round; False when there is nothing left to look after."""
+        self._attention.clear()
+        try:
+            return await self._round(_now())
+        except Unavailable as error:
+            self._log.warning("subscription_stream_waits", error=error.detail)
+            await asyncio.sleep(RETRY_EVERY)
+            self._attention.set()
+            return True
+
+    async def _round(self, now: float) -> bool:
+        self._judge(now)
+        if self._over.is_set() or self._client_gone:
+            await self._leave_seat()
+        else:
+            await self._follow_plan()
+        for lane in list(self._lanes.held.values()):
+            if self._over.is_set() or (lane.leaving and self._settled(lane, now)):
+                await self._give_up(lane)
+        return bool(self._lanes.held) or not (self._over.is_set() or self._client_gone)
+
+    def _judge(self, now: float) -> None:
+        if self._seats.resetting:
+            self.end("the cursors are being reset")
+        elif any(not lane.leaving for lane in overdue(self._lanes.held, self._options.commit_for, now)):
+            self.end("nothing was committed in time")
+
+    def _settled(self, lane: Lane, now: float) -> bool:
+        overdue_at = lane.overdue_at(self._options.commit_for)
+        return overdue_at is None or overdue_at <= now
+
+    async def _follow_plan(self) -> None:
+        owners, readers = self._seats.owners, self._seats.readers
+        if not any(reader.seat == self._seat for reader in readers):
+            self.end("its seat is gone")
+            return
+        planned = plan(await self._host.keys(self.subscription), readers, owners)
+        mine = {key for key, stream_id in planned.items() if stream_id == str(self.id)}
+        for key, lane in self._lanes.held.items():
+            lane.leaving = key not in mine
+        await self._take([key for key in sorted(mine) if key not in self._lanes.held and key not in owners])
+
+    async def _take(self, keys: list[Key]) -> None:
+        starts: dict[Key, Cursor] = {}
+        lookups: dict[str, Offsets] = {}
+        for key in keys:
+            committed = await self._claim(key)
+            if committed is None:
+                continue
+            try:
+                starts[key] = await self._start(lookups, key, committed)
+            except BaseException:
+                await self._seats.give_up(key)
+                raise
+            self._lanes.held[key] = Lane(key, committed, starts[key], _now())
+        if starts:
+            await self._source.add(starts)
+            self._log.info("partitions_taken", partitions=[f"{event_type}:{partition}" for event_type, partition in starts])
+            self._wake()
+
+    async def _claim(self, key: Key) -> Cursor | None:
+        """Hold the partition in ZooKeeper, then in PostgreSQL, where commits are checked."""
+        number = await self._seats.take(key, self.id)
+        if number is None:
+            return None
+        claim = (self.subscription.id, key, self.id, self._host.node_id, number)
+        committed = await self._host.store.claim(*claim)
+        if committed is None and await self._seats.holds(key, self.id) == number:
+            committed = await self._host.store.claim(*claim, forced=True)
+        if committed is None:
+            await self._seats.give_up(key)
+        return committed
+
+    async def _start(self, lookups: dict[str, Offsets], key: Key, committed: Cursor) -> Cursor:
+        name, partition = key
+        if name not in lookups:
+            lookups[name] = self._host.reading.offsets(await self._host.reading.catalog.entry(name))
+        offsets = lookups[name]
+        try:
+            return await offsets.readable(partition, as_known(offsets.entry, committed))
+        except BadCursor as unreadable:
+            self._log.warning("committed_place_is_gone", event_type=name, partition=partition, why=unreadable.reason)
+            return await offsets.readable(partition, Place.BEGIN)
+
+    async def _give_up(self, lane: Lane) -> None:
+        self._lanes.held.pop(lane.key, None)
+        await self._source.drop([lane.key])
+        with suppress(StorageUnavailable):
+            await self._host.store.release(self.subscription.id, lane.key, self.id)
+        await self._seats.give_up(lane.key)
+
+    async def _leave_seat(self) -> None:
+        """From now on others may plan without this stream; its partitions follow when they are committed."""
+        if self._seat:
+            seat, self._seat = self._seat, ""
+            await self._seats.leave(seat)
+        for lane in self._lanes.held.values():
+            lane.leaving = True
+
+    async def _until_attention(self) -> None:
+        at = next_overdue_at(self._lanes.held, self._options.commit_for)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(at):
+                await self._attention.wait()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self.end("the ZooKeeper session was lost")
+
+
+def as_known(entry: Entry, committed: Cursor) -> Cursor:
+    """A committed cursor as its event type shows it: a fake timeline has no number yet."""
+    return Cursor(0, committed.offset) if entry.timelines[0].fake else committed
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

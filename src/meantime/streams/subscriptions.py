@@ -1,0 +1,260 @@
+"""Subscriptions: their life, the streams on this node, commits from anywhere.
+
+Streams hear of commits that reached another node through PostgreSQL; while that is not listening they ask every second.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+
+from meantime.clock import Clock
+from meantime.coordination.session import Session
+from meantime.coordination.tasks import running
+from meantime.database.pool import Database
+from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
+from meantime.streams.catalog import News
+from meantime.streams.cursors import Cursor, Place, parse, parse_partition
+from meantime.streams.legs import Key
+from meantime.streams.limits import MOST_COMMIT_FOR
+from meantime.streams.offsets import Offsets
+from meantime.streams.postgres_subscriptions import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
+from meantime.streams.reading import Reading
+from meantime.streams.subscription_model import Committed, Draft, GivenPlace, StreamOptions, Subscription
+from meantime.streams.subscription_seats import Seats
+from meantime.streams.subscription_stream import SubscriptionStream
+
+log = structlog.get_logger(__name__)
+
+MOST_PARTITIONS = 100
+ASK_EVERY = 1.0
+
+
+class Subscriptions:
+    def __init__(
+        self, reading: Reading, store: SubscriptionStore, session: Session, news: News, clock: Clock, node_id: str
+    ) -> None:
+        self.reading = reading
+        self.store = store
+        self.session = session
+        self.node_id = node_id
+        self.streams: dict[UUID, SubscriptionStream] = {}
+        self._news = news
+        self.clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        news.subscribe(COMMITS_CHANNEL, self._commit_heard)
+        news.subscribe(SUBSCRIPTIONS_CHANNEL, self._deletion_heard)
+
+    # Life
+
+    async def create(self, draft: Draft) -> tuple[Subscription, bool]:
+        """The subscription, and whether it is new: owner, event types and group make it the same one."""
+        known = await self.store.same(draft)
+        if known is not None:
+            return known, False
+        await self._check(draft)
+        made, new = await self.store.insert(uuid4(), draft, self.clock.now_ms())
+        if made is None:
+            raise Invalid("failed to create subscription, event type(s) not found")
+        return made, new
+
+    async def get(self, id: str) -> Subscription:
+        with suppress(ValueError):
+            if (found := await self.store.subscription(UUID(id))) is not None:
+                return found
+        raise NotFound(f"subscription {id!r} does not exist")
+
+    async def page(
+        self, owning_application: str | None, event_types: Collection[str], offset: int, limit: int
+    ) -> list[Subscription]:
+        return await self.store.subscriptions(owning_application, event_types, offset, limit)
+
+    async def update_access(self, subscription: Subscription, access: Any) -> None:
+        await self.store.update_access(subscription.id, access, self.clock.now_ms())
+
+    async def delete(self, subscription: Subscription) -> None:
+        if not await self.store.delete(subscription.id):
+            raise NotFound(f"subscription {str(subscription.id)!r} does not exist")
+        self._deletion_heard(str(subscription.id))
+        self._spawn(self._clear_away(subscription.id))
+
+    async def keys(self, subscription: Subscription) -> list[Key]:
+        """All partitions of all its event types."""
+        return [
+            (name, partition)
+            for name in subscription.event_types
+            for partition in range((await self.reading.catalog.event_type(name)).partitions)
+        ]
+
+    # Streams
+
+    async def open_stream(self, subscription: Subscription, options: StreamOptions) -> SubscriptionStream:
+        self.reading.enter()
+        try:
+            await self.initialised(subscription)
+            stream = SubscriptionStream(self, subscription, options, self.seats(subscription.id), uuid4())
+            await stream.join()
+        except BaseException:
+            self.reading.leave()
+            raise
+        self.streams[stream.id] = stream
+        self._spawn(self._run(stream))
+        return stream
+
+    def seats(self, id: UUID) -> Seats:
+        return Seats(self.session, id)
+
+    async def _run(self, stream: SubscriptionStream) -> None:
+        try:
+            await stream.run()
+        finally:
+            self.streams.pop(stream.id, None)
+
+    # Cursors
+
+    async def initialised(self, subscription: Subscription) -> dict[Key, Committed]:
+        """The committed cursors; where a partition has none yet, it begins where the subscription says."""
+        known = await self.store.cursors(subscription.id)
+        missing = [key for key in await self.keys(subscription) if key not in known]
+        if not missing:
+            return known
+        given = dict(await self._parsed(subscription.event_types, subscription.initial_cursors))
+        usual = Place.END if subscription.read_from == "end" else Place.BEGIN
+        lookups: dict[str, Offsets] = {}
+        places = {key: await self._initial(lookups, key, given.get(key, usual)) for key in missing}
+        await self.store.initialise(subscription.id, places)
+        return await self.store.cursors(subscription.id)
+
+    async def reset(self, subscription: Subscription, cursors: Sequence[GivenPlace]) -> None:
+        """Close all streams and move the cursors; what was not named stays where it is."""
+        lookups: dict[str, Offsets] = {}
+        places: dict[Key, Cursor] = {}
+        for key, place in await self._parsed(subscription.event_types, cursors):
+            places[key] = await (await self._offsets(lookups, key[0])).readable(key[1], place)
+        await self.initialised(subscription)
+        if not places:
+            return
+        seats = self.seats(subscription.id)
+        async with seats.reset():
+            if not await seats.until_empty(wait_for=MOST_COMMIT_FOR):
+                raise Unavailable("some streams of this subscription did not end in time")
+            await self.store.reset(subscription.id, places)
+
+    async def refresh(self, stream: SubscriptionStream) -> None:
+        """Tell a stream what has been committed, after news may have been missed."""
+        cursors = await self.store.cursors(stream.subscription.id)
+        if not cursors:
+            stream.end("the subscription was deleted")
+        for key, committed in cursors.items():
+            if committed.stream_id == stream.id:
+                stream.commit(key, committed.cursor)
+
+    # News
+
+    def _commit_heard(self, payload: str | None, /) -> None:
+        if payload is None:
+            for stream in self.streams.values():
+                self._spawn(self.refresh(stream))
+            return
+        stream_id, event_type, partition, order, offset = payload.split(" ")
+        if (found := self.streams.get(UUID(stream_id))) is not None:
+            found.commit((event_type, int(partition)), Cursor(int(order), int(offset)))
+
+    def _deletion_heard(self, payload: str | None, /) -> None:
+        for stream in list(self.streams.values()):
+            if str(stream.subscription.id) == payload:
+                stream.end("the subscription was deleted")
+
+    async def ask_when_deaf(self) -> None:
+        """Commits are not heard of while PostgreSQL cannot be listened to."""
+        while True:
+            await asyncio.sleep(ASK_EVERY)
+            if not self._news.connected:
+                for stream in list(self.streams.values()):
+                    with suppress(Unavailable):
+                        await self.refresh(stream)
+
+    async def _clear_away(self, id: UUID) -> None:
+        seats = self.seats(id)
+        with suppress(CoordinationLost):
+            if await seats.until_empty(wait_for=30.0):
+                await seats.remove()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("subscription_task_failed", exc_info=error)
+
+    async def stop(self) -> None:
+        """End all streams. What they sent can still be committed on other nodes, until somebody takes a partition."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Checks
+
+    async def _check(self, draft: Draft) -> None:
+        partitions = 0
+        for name in draft.event_types:
+            try:
+                partitions += (await self.reading.catalog.event_type(name)).partitions
+            except NotFound:
+                raise Invalid(f"failed to create subscription, event type(s) not found: {name!r}") from None
+        if partitions > MOST_PARTITIONS:
+            raise Invalid(f"the event types have {partitions} partitions together; at most {MOST_PARTITIONS} are allowed")
+        if draft.read_from == "cursors":
+            await self._check_initial(draft, partitions)
+
+    async def _check_initial(self, draft: Draft, partitions: int) -> None:
+        given = await self._parsed(draft.event_types, draft.initial_cursors)
+        if len(dict(given)) != len(given):
+            raise Invalid("initial_cursors names a partition twice")
+        if len(given) != partitions:
+            raise Invalid("initial_cursors has to name every partition of every event type")
+        lookups: dict[str, Offsets] = {}
+        for key, place in given:
+            await (await self._offsets(lookups, key[0])).readable(key[1], place)
+
+    async def _parsed(self, event_types: Collection[str], cursors: Sequence[GivenPlace]) -> list[tuple[Key, Cursor | Place]]:
+        return [await self.parsed(event_types, given) for given in cursors]
+
+    async def parsed(self, event_types: Collection[str], given: GivenPlace) -> tuple[Key, Cursor | Place]:
+        if given.event_type not in event_types or given.event_type is None:
+            raise BadCursor("unknown_event_type", f"{given.event_type!r} does not belong to the subscription")
+        partitions = (await self.reading.catalog.event_type(given.event_type)).partitions
+        partition = parse_partition(given.partition or "", partitions)
+        return (given.event_type, partition), parse(given.offset or "")
+
+    async def _initial(self, lookups: dict[str, Offsets], key: Key, place: Cursor | Place) -> Cursor:
+        offsets = await self._offsets(lookups, key[0])
+        try:
+            return await offsets.readable(key[1], place)
+        except BadCursor as bad:
+            log.warning("initial_cursor_is_gone", event_type=key[0], partition=key[1], why=bad.reason)
+            return await offsets.readable(key[1], Place.BEGIN)
+
+    async def _offsets(self, lookups: dict[str, Offsets], name: str) -> Offsets:
+        if name not in lookups:
+            lookups[name] = self.reading.offsets(await self.reading.catalog.entry(name))
+        return lookups[name]
+
+
+@asynccontextmanager
+async def open_subscriptions(
+    reading: Reading, database: Database, session: Session, news: News, clock: Clock, *, node_id: str
+) -> AsyncIterator[Subscriptions]:
+    """Everything a node needs to serve subscriptions; `news` is the node's listener to PostgreSQL."""
+    subscriptions = Subscriptions(reading, SubscriptionStore(database), session, news, clock, node_id)
+    async with running(subscriptions.ask_when_deaf(), name="subscriptions"):
+        try:
+            yield subscriptions
+        finally:
+            await subscriptions.stop()
