@@ -33,6 +33,7 @@ from meantime.database.pool import open_database
 from meantime.errors import Invalid
 from meantime.streams.reading import open_reading
 from meantime.streams.slice import StreamsOptions, open_streams
+from meantime.streams.subscriptions import open_subscriptions
 from meantime.topics.slice import open_topics
 from meantime.workers.slice import open_apps
 
@@ -74,12 +75,19 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         reading = await opened.enter_async_context(
             open_reading(streams.catalog, streams.admins, max_streams=config.max_streams)
         )
+        subscriptions = await opened.enter_async_context(
+            open_subscriptions(reading, database, session, listener, cluster.clock, node_id=config.id)
+        )
         topics = await opened.enter_async_context(
             open_topics(database.uri, listener, cluster.clock, cluster.health, config.id)
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
         edge = Edge(
-            create_app(Services(cluster=cluster, streams=streams, reading=reading, topics=topics, apps=apps)),
+            create_app(
+                Services(
+                    cluster=cluster, streams=streams, reading=reading, subscriptions=subscriptions, topics=topics, apps=apps
+                )
+            ),
             clock=cluster.clock,
             limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
             door=Doorkeeper(database, listener) if config.auth else None,

@@ -20,7 +20,6 @@ from litestar.di import Provide
 
 from meantime.api import cursors as cursor_routes
 from meantime.api import reading as reading_routes
-from meantime.api import subscription_cursors, subscription_events
 from meantime.api import subscriptions as subscription_routes
 from meantime.api.edge import Edge, Limits
 from meantime.api.problems import HANDLERS
@@ -250,7 +249,7 @@ async def open_reader(
             served["subscriptions"] = await opened.enter_async_context(
                 open_subscriptions(reading, database, session, listener, CLOCK, node_id=node_id)
             )
-            routes += [*subscription_routes.ROUTES, *subscription_cursors.ROUTES, *subscription_events.ROUTES]
+            routes += subscription_routes.ROUTES
         url = await opened.enter_async_context(serve(routes, served))
         yield Served(url, catalog)
 

@@ -10,12 +10,13 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
-from meantime.api import apps, common, cursors, event_types, publishing, reading, storages, timelines, topics
+from meantime.api import apps, common, cursors, event_types, publishing, reading, storages, subscriptions, timelines, topics
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaPage
 from meantime.cluster.view import ClusterView
 from meantime.streams.reading import Reading
 from meantime.streams.slice import Streams
+from meantime.streams.subscriptions import Subscriptions
 from meantime.topics.slice import Topics
 from meantime.workers.inspection import Apps
 
@@ -25,6 +26,7 @@ ROUTES: list[Any] = [
     *publishing.ROUTES,
     *reading.ROUTES,
     *cursors.ROUTES,
+    *subscriptions.ROUTES,
     *storages.ROUTES,
     *timelines.ROUTES,
     *topics.ROUTES,
@@ -39,6 +41,7 @@ class Services:
     cluster: ClusterView
     streams: Streams
     reading: Reading
+    subscriptions: Subscriptions
     topics: Topics
     apps: Apps
 

@@ -4,6 +4,7 @@ import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.params import FromPath, FromQuery
 
+from meantime.api import subscription_cursors, subscription_events
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, identity_of
 from meantime.api.subscription_documents import (
@@ -114,4 +115,6 @@ ROUTES = [
     update_subscription,
     delete_subscription,
     show_stats,
+    *subscription_cursors.ROUTES,
+    *subscription_events.ROUTES,
 ]
