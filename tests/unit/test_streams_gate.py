@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from meantime.errors import StorageUnavailable, Unavailable
 from meantime.streams.acknowledged import Acknowledged, Place
 from meantime.streams.gate import Gate
-from meantime.streams.kafka_producer import Outcome
+from meantime.streams.kafka_batch import Outcome
 from meantime.streams.refusals import resendable
 
 SOON = 0.01

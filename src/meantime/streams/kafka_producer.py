@@ -2,28 +2,20 @@
 
 There is no thread of ours: delivery reports are fetched by a timer that runs only while something is in flight, and a batch
 becomes one future. What is in flight is bounded in bytes; who finds no room waits in line until a deadline.
-
-What a report means for an event
-    WRITTEN  the storage has it, under acks=all
-    REFUSED  the storage does not have it and never will: the topic is sealed, or the event is too large for it
-    MISSING  the storage does not have it, because it has no such topic (any more)
-    FAILED   nobody knows: it timed out, or the connection broke in between. A refusal counts as FAILED when there was
-             any trouble with the connection meanwhile, since it may answer a repetition of a write that had succeeded
 """
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from enum import Enum
-from functools import partial
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
 from meantime.streams.kafka_admin import client_config
+from meantime.streams.kafka_batch import Batch, Group
 from meantime.streams.model import Storage
 
 log = structlog.get_logger(__name__)
@@ -31,78 +23,9 @@ log = structlog.get_logger(__name__)
 MAX_RECORD_BYTES = 1_040_000
 """What a producer takes for one record: an event at its limit with its enrichment, below Kafka's usual 1,048,588."""
 
-_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _POLL_FIRST = 0.001
 _POLL_MOST = 0.02
 _POLL_IDLE = 1.0
-
-
-class Outcome(Enum):
-    WRITTEN = "written"
-    REFUSED = "refused"
-    MISSING = "missing"
-    FAILED = "failed"
-
-
-class Batch:
-    """Events on their way to one topic. `done` is set when each has its outcome; until then all count as FAILED."""
-
-    __slots__ = ("_disturbances", "_left", "_producer", "details", "done", "offsets", "outcomes", "size")
-
-    @property
-    def clean(self) -> bool:
-        """Every event is written."""
-        return not self._left and not self.details
-
-    def __init__(self, producer: "StorageProducer", count: int, size: int) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.outcomes = [Outcome.FAILED] * count
-        self.details: dict[int, str] = {}
-        self.offsets: dict[int, int] = {}
-        self.size = size
-        self._producer = producer
-        self._disturbances = producer.disturbances
-        self._left = count
-
-    def delivered(self, index: int, error: KafkaError | None, _: Message | None) -> None:
-        if error is None:
-            self.outcomes[index] = Outcome.WRITTEN
-        else:
-            self._failed(index, error)
-        self._left -= 1
-        if not self._left:
-            self._finish()
-
-    def delivered_last(self, index: int, error: KafkaError | None, message: Message) -> None:
-        """As `delivered`, for the last event of a partition: its offset tells how far the partition is acknowledged."""
-        if error is None:
-            self.offsets[message.partition() or 0] = message.offset() or 0
-        self.delivered(index, error, message)
-
-    def abandon(self) -> None:
-        """Wait no longer: what has no outcome yet will never be said to be written."""
-        if not self.done.done():
-            self.done.set_result(None)
-
-    def disown(self, why: str) -> None:
-        """What was written may lie beyond the end of its timeline, where nobody will ever read it."""
-        for index, outcome in enumerate(self.outcomes):
-            if outcome is Outcome.WRITTEN:
-                self.outcomes[index] = Outcome.FAILED
-                self.details[index] = why
-
-    def _failed(self, index: int, error: KafkaError) -> None:
-        code = error.code()
-        self.details[index] = error.str()
-        if code in _MISSING:
-            self.outcomes[index] = Outcome.MISSING
-        elif code == KafkaError.MSG_SIZE_TOO_LARGE and self._disturbances == self._producer.disturbances:
-            self.outcomes[index] = Outcome.REFUSED
-
-    def _finish(self) -> None:
-        self._producer.release(self.size)
-        if not self.done.done():
-            self.done.set_result(None)
 
 
 class StorageProducer:
@@ -130,7 +53,7 @@ class StorageProducer:
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 2_097_151,
             "message.timeout.ms": int(self._deliver_for * 1000),
-            # A request must not be given up, and repeated, before its messages are: see FAILED.
+            # A request must not be given up, and repeated, before its messages are.
             "request.timeout.ms": int(self._deliver_for * 1000) + 5000,
             "socket.timeout.ms": int(self._deliver_for * 1000) + 10_000,
             "topic.metadata.propagation.max.ms": 5000,
@@ -153,26 +76,38 @@ class StorageProducer:
 
     def send(self, topic: str, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]) -> Batch:
         """Hand the events over, those of each partition in their order; never waits. Ask for `room` first."""
+        groups = self._grouped(values, partitions, keys)
         size = sum(map(len, values))
-        batch = Batch(self, len(values), size)
+        batch = Batch(self, groups, len(values), size)
         self._in_flight += size
         self._batches += 1
-        for partition, messages in _by_partition(batch, values, partitions, keys).items():
-            self._hand_over(topic, partition, messages)
+        for group in groups:
+            group.batch = batch
+            self._hand_over(topic, group)
         self._hasten()
         return batch
 
-    def _hand_over(self, topic: str, partition: int, messages: list[dict[str, Any]]) -> None:
+    def _grouped(self, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]) -> list[Group]:
+        """The client honours a partition for a whole call only, so a call is made for each."""
+        groups: dict[int, Group] = {}
+        for index, partition in enumerate(partitions):
+            group = groups.get(partition)
+            if group is None:
+                group = groups[partition] = Group(self, partition)
+            group.add(index, {"value": values[index], "key": keys[index]} if keys else {"value": values[index]})
+        return list(groups.values())
+
+    def _hand_over(self, topic: str, group: Group) -> None:
         """What the client refuses at once gets its report at once, so that a batch always completes."""
         try:
-            if self._producer.produce_batch(topic, messages, partition) == len(messages):
+            if self._producer.produce_batch(topic, group.messages, group.partition, group.heard) == len(group.messages):
                 return
-            errors = [message.get("_error") for message in messages]
         except (KafkaException, BufferError) as error:
-            errors = [_as_kafka_error(error)] * len(messages)
-        for message, problem in zip(messages, errors, strict=True):
-            if problem is not None:
-                message["callback"](problem, None)
+            group.refuse(group.messages, _as_kafka_error(error))
+            return
+        for message in group.messages:
+            if "_error" in message:
+                group.refuse([message], message["_error"])
 
     def release(self, size: int) -> None:
         self._in_flight -= size
@@ -220,26 +155,6 @@ class StorageProducer:
         if error.fatal():
             self.broken = True
             log.error("producer_broken", storage_id=self.storage.id, error=error.str())
-
-
-def _by_partition(
-    batch: Batch, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]
-) -> dict[int, list[dict[str, Any]]]:
-    """The client honours a partition for a whole call only, so a call is made for each."""
-    grouped: dict[int, list[dict[str, Any]]] = {}
-    delivered = batch.delivered
-    for index, (value, partition) in enumerate(zip(values, partitions, strict=True)):
-        message: dict[str, Any] = {"value": value, "callback": partial(delivered, index)}
-        if keys:
-            message["key"] = keys[index]
-        if partition in grouped:
-            grouped[partition].append(message)
-        else:
-            grouped[partition] = [message]
-    for messages in grouped.values():
-        last = messages[-1]
-        last["callback"] = partial(batch.delivered_last, *last["callback"].args)
-    return grouped
 
 
 def _as_kafka_error(error: Exception) -> KafkaError:

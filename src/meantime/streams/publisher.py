@@ -19,7 +19,8 @@ from meantime.metrics import REGISTRY
 from meantime.streams.acknowledged import Acknowledged
 from meantime.streams.catalog import Catalog
 from meantime.streams.gate import Gate
-from meantime.streams.kafka_producer import Batch, Outcome, Producers
+from meantime.streams.kafka_batch import Batch, Outcome
+from meantime.streams.kafka_producer import Producers
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.postgres_switches import SwitchStore
 from meantime.streams.records import Item, Recipe, Records, eid_of
@@ -59,10 +60,11 @@ class Fate:
         self.left = list(range(len(records.values)))
 
     def note(self, sent: list[int], batch: Batch) -> None:
+        outcomes, details = batch.results()
         for place, index in enumerate(sent):
-            self.outcomes[index] = batch.outcomes[place]
-            if place in batch.details:
-                self.details[index] = batch.details[place]
+            self.outcomes[index] = outcomes[place]
+            if place in details:
+                self.details[index] = details[place]
         refused = [index for index in sent if self.outcomes[index] in (Outcome.REFUSED, Outcome.MISSING)]
         self.left = resendable(self.outcomes, self.records.partitions)
         for index in set(refused) - set(self.left):

@@ -16,7 +16,7 @@ from meantime.errors import NotFound
 from meantime.streams.catalog import Catalog
 from meantime.streams.gate import Gate, still_switching
 from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_producer import Outcome
+from meantime.streams.kafka_batch import Outcome
 from meantime.streams.kafka_seal import OPEN_AGAIN, SEALED_BYTES, SIZE_LIMIT
 from meantime.streams.model import Timeline
 from meantime.streams.postgres_switches import SwitchStore

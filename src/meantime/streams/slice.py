@@ -68,72 +68,95 @@ class Streams:
     barrier: VersionBarrier
 
 
-class _Settle:
-    """Breaks the circle between the barrier's reaction and the switches that use the barrier."""
+class _Parts:
+    """Everything that needs no ZooKeeper to be made; the barrier and what uses it come after."""
 
-    switches: Switches | None = None
+    def __init__(self, database: Database, listener: Listener, session: Session, clock: Clock, node_id: str) -> None:
+        self.store = Store(database)
+        self.switch_store = SwitchStore(self.store)
+        self.catalog = Catalog(self.store, listener)
+        self.gate = Gate()
+        self.admins = Admins()
+        self.producers = Producers()
+        self.acknowledged = Acknowledged(self.switch_store)
+        self.steps = SwitchSteps(session)
+        self.standing = Standing(session, node_id)
+        self.topics = TimelineTopics(self.store, self.catalog, self.admins, clock)
+        self.refusals = Refusals(self.catalog, self.gate, self.switch_store, self.admins)
+        self.session = session
+        self.clock = clock
+        self.switches: Switches | None = None
 
-    async def __call__(self, event_type: str) -> None:
+    def reaction(self) -> Reaction:
+        return Reaction(self.catalog, self.gate, self.producers, self.acknowledged, self.steps, self._settle)
+
+    async def _settle(self, event_type: str) -> None:
+        """The barrier reacts with the help of the switches, which use the barrier."""
         if self.switches is not None:
             await self.switches.settle_forced(event_type)
+
+    def streams(self, barrier: VersionBarrier, options: StreamsOptions) -> Streams:
+        tools = self._tools(barrier, options)
+        self.switches = Switches(tools)
+        return Streams(
+            catalog=self.catalog,
+            admins=self.admins,
+            event_types=EventTypes(
+                self.store, self.catalog, self.topics, self.admins, self.clock, min_retention_ms=options.min_retention_ms
+            ),
+            storages=Storages(StorageStore(self.store), self.catalog, self.clock),
+            publisher=self._publisher(options),
+            switches=self.switches,
+            retention=Retention(self.store, self.topics, tools, self.clock, options.trusted),
+            barrier=barrier,
+        )
+
+    def _tools(self, barrier: VersionBarrier, options: StreamsOptions) -> SwitchTools:
+        return SwitchTools(
+            node_id=options.node_id,
+            clock=self.clock,
+            session=self.session,
+            barrier=barrier,
+            steps=self.steps,
+            catalog=self.catalog,
+            store=self.switch_store,
+            topics=self.topics,
+            admins=self.admins,
+            options=SwitchOptions(barrier_for=options.barrier_for),
+        )
+
+    def _publisher(self, options: StreamsOptions) -> Publisher:
+        return Publisher(
+            PublisherParts(
+                catalog=self.catalog,
+                gate=self.gate,
+                producers=self.producers,
+                acknowledged=self.acknowledged,
+                refusals=self.refusals,
+                switches=self.switch_store,
+                standing=self.standing,
+                clock=self.clock,
+                wait_for=options.publish_wait_for,
+            )
+        )
 
 
 @asynccontextmanager
 async def open_streams(
     database: Database, listener: Listener, session: Session, clock: Clock, options: StreamsOptions
 ) -> AsyncIterator[Streams]:
-    store = Store(database)
-    switch_store = SwitchStore(store)
-    catalog, gate, admins, producers = Catalog(store, listener), Gate(), Admins(), Producers()
-    acknowledged = Acknowledged(switch_store)
-    steps, standing, settle = SwitchSteps(session), Standing(session, options.node_id), _Settle()
-    topics = TimelineTopics(store, catalog, admins, clock)
-    reaction = Reaction(catalog, gate, producers, acknowledged, steps, settle)
+    parts = _Parts(database, listener, session, clock, options.node_id)
     async with AsyncExitStack() as opened:
-        opened.push_async_callback(producers.close)
-        opened.push_async_callback(_write_last, acknowledged)
-        barrier = await opened.enter_async_context(open_barrier(session, options.node_id, reaction))
-        tools = SwitchTools(
-            node_id=options.node_id,
-            clock=clock,
-            session=session,
-            barrier=barrier,
-            steps=steps,
-            catalog=catalog,
-            store=switch_store,
-            topics=topics,
-            admins=admins,
-            options=SwitchOptions(barrier_for=options.barrier_for),
-        )
-        streams = Streams(
-            catalog=catalog,
-            admins=admins,
-            event_types=EventTypes(store, catalog, topics, admins, clock, min_retention_ms=options.min_retention_ms),
-            storages=Storages(StorageStore(store), catalog, clock),
-            publisher=Publisher(
-                PublisherParts(
-                    catalog=catalog,
-                    gate=gate,
-                    producers=producers,
-                    acknowledged=acknowledged,
-                    refusals=Refusals(catalog, gate, switch_store, admins),
-                    switches=switch_store,
-                    standing=standing,
-                    clock=clock,
-                    wait_for=options.publish_wait_for,
-                )
-            ),
-            switches=Switches(tools),
-            retention=Retention(store, topics, tools, clock, options.trusted),
-            barrier=barrier,
-        )
-        settle.switches = streams.switches
+        opened.push_async_callback(parts.producers.close)
+        opened.push_async_callback(_write_last, parts.acknowledged)
+        barrier = await opened.enter_async_context(open_barrier(session, options.node_id, parts.reaction()))
+        streams = parts.streams(barrier, options)
         for name, work in (
-            ("acknowledged offsets", acknowledged.run()),
-            ("standing", standing.run()),
+            ("acknowledged offsets", parts.acknowledged.run()),
+            ("standing", parts.standing.run()),
             ("orphaned switches", streams.switches.run()),
             ("retention", streams.retention.run()),
-            ("storages", _keep_storages(streams.storages, catalog, producers, options.kafka)),
+            ("storages", _keep_storages(streams.storages, parts.catalog, parts.producers, options.kafka)),
         ):
             await opened.enter_async_context(running(work, name=name))
         opened.push_async_callback(streams.switches.close)
