@@ -89,6 +89,13 @@ def stack_of() -> StackOf:
     return _stack_of
 
 
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RunningStack]:
+    """Two nodes and two Kafka clusters for all tests that only use them; break a stack of your own."""
+    with _stack_of(nodes=2, kafka=2) as stack:
+        yield stack
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder of its own with a short path, gone after the test."""

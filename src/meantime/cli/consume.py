@@ -87,9 +87,18 @@ def _show(lease: "Lease", then: Then, json: bool) -> None:
 
 def _document(lease: "Lease") -> dict[str, Any]:
     """The lease as it came, without what it does not have."""
-    document: dict[str, Any] = msgspec.to_builtins(lease.message)
-    unused = "body" if lease.message.body_b64 is not None else "body_b64"
-    return {name: value for name, value in document.items() if name != unused and not (name == "dead_letter" and not value)}
+    held = lease.message
+    document = {
+        "id": held.id,
+        "version": held.version,
+        "at_ms": held.at_ms,
+        "created_for_ms": held.created_for_ms,
+        "attempts": held.attempts,
+        "producer_group": held.producer_group,
+        "dead_letter": held.dead_letter,
+    }
+    body = {"body": held.body} if held.body_b64 is None else {"body_b64": held.body_b64}
+    return {name: value for name, value in document.items() if value is not None} | body
 
 
 def _body(lease: "Lease") -> bytes:

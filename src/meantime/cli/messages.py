@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from meantime.cli.exits import PARTLY
@@ -74,7 +75,7 @@ def show(session: Session, topic: TopicName, id: MessageId) -> None:
         ["attempts", found.attempts],
         ["version", found.version],
         ["owner", found.producer_group],
-        ["body", found.content],
+        ["body", text_of(found.content)],
     ]
     print_table([found.id, ""], rows)
 
@@ -109,6 +110,11 @@ def delete(
         print_table(["id", "status"], [[outcome.id, outcome.status] for outcome in outcomes])
     if any(outcome.status != "ok" for outcome in outcomes):
         raise typer.Exit(PARTLY)
+
+
+def text_of(content: Any) -> str:
+    """A body as one would type it; bytes as well as they can be read."""
+    return content.decode("utf-8", "replace") if isinstance(content, bytes) else msgspec.json.encode(content).decode()
 
 
 def instant(session: Session, at: str | None, after: str | None) -> dict[str, Any]:

@@ -85,10 +85,11 @@ class Tally:
                 say(f"{self.verb} {self.done:,} {self.noun} before it ended")
             raise
 
-    def report(self, rejected: int, json: bool) -> None:
+    def report(self, json: bool, **others: int) -> None:
+        """`others` are what became of the rest, like `rejected=3`."""
         took = max(time.monotonic() - self.began, 1e-9)
         if json:
-            print_json({self.verb: self.done, "rejected": rejected, "seconds": round(took, 3)})
+            print_json({self.verb: self.done, **others, "seconds": round(took, 3)})
             return
-        refused = f", {rejected:,} rejected" if rejected else ""
-        say(f"{self.verb} {self.done:,} {self.noun}{refused} in {took:.1f} s ({self.done / took:,.0f}/s)")
+        rest = "".join(f", {count:,} {fate}" for fate, count in others.items() if count)
+        say(f"{self.verb} {self.done:,} {self.noun}{rest} in {took:.1f} s ({self.done / took:,.0f}/s)")

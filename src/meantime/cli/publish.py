@@ -50,7 +50,7 @@ def publish(
             written = _publish(session, event_type, chunk, refused)
             tally.done += written
             advance(written, size(chunk))
-    tally.report(refused.count, session.json)
+    tally.report(session.json, rejected=refused.count)
     if refused.count:
         raise typer.Exit(PARTLY)
 

@@ -82,9 +82,7 @@ def _many(session: Session, topic: str, file: Path, default: When, batch: int, r
             tally.done += created
             exists += known
             advance(len(chunk), size(chunk))
-    if exists:
-        say(f"{exists:,} existed already")
-    tally.report(refused.count, session.json)
+    tally.report(session.json, existed=exists, rejected=refused.count)
     if refused.count:
         raise typer.Exit(PARTLY)
 

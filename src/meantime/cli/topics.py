@@ -145,7 +145,7 @@ def redrive(
     if session.json:
         print_json({"moved": moved, "skipped": skipped})
     else:
-        say(f"sent back {moved:,} messages" + (f", {skipped:,} could not go back" if skipped else ""))
+        say(f"{moved:,} sent back" + (f", {skipped:,} could not go back" if skipped else ""))
 
 
 def _given(text: Span) -> float | None:
