@@ -12,10 +12,12 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     ├── Unauthenticated         nobody knows who is asking
     ├── Forbidden               it is known who is asking, and they may not
     ├── NotFound                there is no such thing
+    │   └── UnknownTimer        nobody has set such a timer, or it was long ago
     ├── Conflict                it is there already, or somebody is at it
     │   ├── StaleVersion        it has changed since the caller looked
-    │   └── MessageLeased       a consumer has the lease of the message
-    │   └── VersionMoved        a compare-and-set came too late
+    │   ├── MessageLeased       a consumer has the lease of the message
+    │   ├── VersionMoved        a compare-and-set came too late
+    │   └── AlreadyFired        the timer cannot be cancelled any more
     ├── TooLarge                the body is over a stated limit
     ├── HeadersTooLarge         the headers are
     ├── BodyLate                the body did not arrive in time (retryable)
@@ -95,6 +97,12 @@ class NotFound(MeantimeError):
     code = "not_found"
 
 
+class UnknownTimer(NotFound):
+    """There is no such timer."""
+
+    code = "unknown"
+
+
 class Conflict(MeantimeError):
     """It exists already, or somebody else is at it."""
 
@@ -117,6 +125,12 @@ class MessageLeased(Conflict):
     """A consumer has the lease of this message."""
 
     code = "leased"
+
+
+class AlreadyFired(Conflict):
+    """The timer has fired."""
+
+    code = "already_fired"
 
 
 class TooLarge(MeantimeError):

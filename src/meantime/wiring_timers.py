@@ -24,6 +24,8 @@ from meantime.coordination.session import Session, open_session
 from meantime.coordination.tasks import running
 from meantime.database.pool import open_database
 from meantime.errors import StorageUnavailable
+from meantime.pipelines.futures import FuturesOptions
+from meantime.pipelines.running import Engine, run_futures
 from meantime.timers.desk import Desk
 from meantime.timers.dispatcher import DispatcherOptions
 from meantime.timers.kafka_dial import open_dial
@@ -122,6 +124,19 @@ async def dispatcher(base: Base) -> None:
     hands = Hands(Station(base.name, base.kafka, None, base.clock, options), desk)
     async with running(desk.follow_join(), name="join"), running(hands.report(base.store), name="report"):
         await hands.run()
+
+
+async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
+    shares = await asyncio.to_thread(_shares, base.kafka)
+    options = FuturesOptions(
+        kafka=base.kafka,
+        checkpoint=checkpoint,
+        shares=shares,
+        limits=limits(base.config),
+        batch_every=batch_every,
+        started_ms=base.clock.now_ms(),
+    )
+    await run_futures(options, engine, base.store, base.name, base.clock.now_ms)
 
 
 async def ledger(base: Base) -> None:

@@ -1,0 +1,83 @@
+"""What the futures query tells after each micro-batch: how long it took, how much it keeps, how far it has come."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from prometheus_client import Gauge
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from meantime.metrics import REGISTRY
+from meantime.timers.reports import FuturesReport
+from meantime.timers.topics import REQUEST
+
+BATCH = Gauge("meantime_futures_batch_seconds", "How long the last micro-batch took.", registry=REGISTRY)
+STATE = Gauge("meantime_futures_state_rows", "Rows that the join keeps.", registry=REGISTRY)
+LAG = Gauge("meantime_futures_lag", "Requests that are not joined yet.", registry=REGISTRY)
+
+
+class FuturesListener(StreamingQueryListener):
+    """Calls `tell` from a thread of Spark's."""
+
+    def __init__(self, tell: Callable[[FuturesReport], None]) -> None:
+        self._tell = tell
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        report = report_of(msgspec.json.decode(event.progress.json, type=Progress))
+        BATCH.set(report.batch_ms / 1000)
+        STATE.set(report.state_rows)
+        LAG.set(report.lag)
+        self._tell(report)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+
+class Operator(msgspec.Struct, frozen=True, rename="camel"):
+    num_rows_total: int = 0
+
+
+class Source(msgspec.Struct, frozen=True, rename="camel"):
+    end_offset: Any = None
+    latest_offset: Any = None
+
+
+class Progress(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of Spark's report that is used."""
+
+    num_input_rows: int = 0
+    duration_ms: Mapping[str, int] = {}
+    state_operators: tuple[Operator, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+def report_of(progress: Progress) -> FuturesReport:
+    reached: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for source in progress.sources:
+        reached |= _offsets(source.end_offset)
+        ends |= _offsets(source.latest_offset)
+    return FuturesReport(
+        batch_ms=progress.duration_ms.get("triggerExecution", 0),
+        state_rows=sum(operator.num_rows_total for operator in progress.state_operators),
+        lag=sum(max(0, end - reached.get(partition, 0)) for partition, end in ends.items()),
+        input_rows=progress.num_input_rows,
+        places=reached,
+    )
+
+
+def _offsets(offsets: Any) -> dict[int, int]:
+    found = offsets.get(REQUEST, {}) if isinstance(offsets, dict) else {}
+    return {int(partition): int(offset) for partition, offset in found.items()}

@@ -1,0 +1,86 @@
+"""The futures query as a process: started, reported on, started again when Kafka was away, stopped on a signal."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from meantime.errors import StorageUnavailable
+from meantime.pipelines.futures import FuturesOptions, start_futures
+from meantime.pipelines.session import session
+from meantime.timers.postgres import LedgerStore
+from meantime.timers.reports import FuturesReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = structlog.get_logger(__name__)
+
+AGAIN_AFTER = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where Spark runs. `memory` is the driver's heap."""
+
+    master: str | None = None
+    memory: str = "1g"
+    partitions: int = 2
+
+
+async def run_futures(
+    options: FuturesOptions, engine: Engine, store: LedgerStore, name: str, now_ms: Callable[[], int]
+) -> None:
+    """For ever. A query that fails is started again from its checkpoint, in the same Spark."""
+    settings = {"spark.sql.shuffle.partitions": str(engine.partitions)}
+    spark = await asyncio.to_thread(
+        lambda: session("futures", master=engine.master, memory=engine.memory, settings=settings)
+    )
+    reports: asyncio.Queue[FuturesReport] = asyncio.Queue()
+    _listen(spark, reports)
+    telling = asyncio.create_task(_tell(reports, store, name, now_ms))
+    try:
+        while True:
+            await _run_query(spark, options)
+            await asyncio.sleep(AGAIN_AFTER)
+    finally:
+        telling.cancel()
+        await asyncio.to_thread(spark.stop)
+
+
+def _listen(spark: "SparkSession", reports: "asyncio.Queue[FuturesReport]") -> None:
+    from meantime.pipelines.listener import FuturesListener
+
+    loop = asyncio.get_running_loop()
+    spark.streams.addListener(FuturesListener(lambda report: _hand_over(loop, reports, report)))
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, reports: "asyncio.Queue[FuturesReport]", report: FuturesReport) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(reports.put_nowait, report)
+
+
+async def _run_query(spark: "SparkSession", options: FuturesOptions) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    query = await asyncio.to_thread(start_futures, spark, options)
+    log.info("query_started", checkpoint=options.checkpoint)
+    try:
+        while not await asyncio.to_thread(query.awaitTermination, 1):
+            pass
+    except StreamingQueryException as error:
+        log.warning("query_failed", error=str(error).split("\n", maxsplit=1)[0])
+    finally:
+        await asyncio.to_thread(query.stop)
+
+
+async def _tell(reports: "asyncio.Queue[FuturesReport]", store: LedgerStore, name: str, now_ms: Callable[[], int]) -> None:
+    while True:
+        report = await reports.get()
+        log.debug("batch", batch_ms=report.batch_ms, rows=report.input_rows, state_rows=report.state_rows, lag=report.lag)
+        try:
+            await store.report(name, now_ms(), report)
+        except StorageUnavailable:
+            log.debug("report_not_written")

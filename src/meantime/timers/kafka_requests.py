@@ -1,0 +1,110 @@
+"""Writing requests: one producer per node, acks=all and idempotent, polled by the event loop while any is in flight."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from meantime.errors import StorageUnavailable, TooLarge
+from meantime.timers.future import encode
+from meantime.timers.kafka_topics import client_settings
+from meantime.timers.model import Identity
+from meantime.timers.topics import REQUEST
+from meantime.timers.wishes import Wish
+
+POLL_EVERY = 0.002
+ANSWER_WITHIN = 15.0
+
+
+class _Pending:
+    """Requests that were handed over together; done when Kafka has them all."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.newest_ms = 0
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def heard(self, error: KafkaError | None, message: Message) -> None:
+        """Called on the event loop, by `poll`."""
+        if error is not None:
+            self.fail(StorageUnavailable(f"Kafka did not take the request: {error.str()}"))
+            return
+        self.left -= 1
+        self.newest_ms = max(self.newest_ms, message.timestamp()[1])
+        if self.left == 0 and not self.done.done():
+            self.done.set_result(self.newest_ms)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class RequestWriter:
+    def __init__(self, kafka: str, settings: Mapping[str, str] | None, max_bytes: int) -> None:
+        self._in_flight = 0
+        self._arrived = asyncio.Event()
+        self._producer = Producer(
+            client_settings(
+                kafka,
+                settings,
+                **{
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "linger.ms": 2,
+                    "compression.type": "lz4",
+                    "message.timeout.ms": int(ANSWER_WITHIN * 1000),
+                    "message.max.bytes": max(1_000_000, max_bytes),
+                    "queue.buffering.max.messages": 1_000_000,
+                },
+            )
+        )
+
+    async def set(self, wishes: Iterable[Wish]) -> None:
+        """Return when Kafka has them all."""
+        requests = [(str(wish.timer.second), encode(wish.future), ("token", wish.timer.token)) for wish in wishes]
+        await self._write(requests)
+
+    async def cancel(self, timer: Identity) -> int:
+        """When Kafka got the cancel, by its own clock."""
+        return await self._write([(str(timer.second), b"", ("cancel", timer.token))])
+
+    async def poll(self) -> None:
+        """Hear from Kafka, for ever."""
+        while True:
+            if not self._in_flight:
+                self._arrived.clear()
+                await self._arrived.wait()
+            self._producer.poll(0)
+            await asyncio.sleep(POLL_EVERY)
+
+    def close(self) -> None:
+        self._producer.flush(2.0)
+
+    async def _write(self, requests: list[tuple[str, bytes, tuple[str, str]]]) -> int:
+        pending = _Pending(len(requests))
+        self._in_flight += 1
+        self._arrived.set()
+        try:
+            for key, value, header in requests:
+                self._producer.produce(REQUEST, value, key, headers=[header], on_delivery=pending.heard)
+            return await pending.done
+        except BufferError as error:
+            raise StorageUnavailable("Kafka takes requests more slowly than they come") from error
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise TooLarge("a request is too large for Kafka") from error
+            raise StorageUnavailable(f"Kafka did not take the request: {error.args[0].str()}") from error
+        finally:
+            self._in_flight -= 1
+
+
+@asynccontextmanager
+async def open_requests(kafka: str, settings: Mapping[str, str] | None, max_bytes: int) -> AsyncIterator[RequestWriter]:
+    writer = RequestWriter(kafka, settings, max_bytes)
+    polling = asyncio.create_task(writer.poll(), name="timer requests")
+    try:
+        yield writer
+    finally:
+        polling.cancel()
+        await asyncio.to_thread(writer.close)

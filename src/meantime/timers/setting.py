@@ -1,0 +1,123 @@
+"""Setting, cancelling and looking up timers, with answers that are true.
+
+A cancel that Kafka has in time is certain. One that comes later may win or lose; then the answer waits for how the timer
+ended, and says so. What cannot be known in time is answered with *not now*, never with a guess.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+
+from meantime.clock import Clock
+from meantime.errors import AlreadyFired, Conflict, Invalid, StorageUnavailable, Unavailable, UnknownTimer
+from meantime.names import check_identifier
+from meantime.timers.kafka_requests import RequestWriter
+from meantime.timers.model import Identity, Limits, Standing, State
+from meantime.timers.postgres import LedgerStore
+from meantime.timers.rules import in_time, named_second
+from meantime.timers.wishes import Wishes, read_wishes
+
+log = structlog.get_logger(__name__)
+
+MOST_SLOTS = 10_000
+LOOK_EVERY = 0.1
+OUTCOME_WITHIN = 6.0
+LATEST = 10**12
+OPEN = (State.NOTED, State.PENDING)
+
+
+class Setting:
+    """`trusted` raises when this node's clock may be wrong."""
+
+    def __init__(
+        self, writer: RequestWriter, store: LedgerStore, clock: Clock, limits: Limits, trusted: Callable[[], None]
+    ) -> None:
+        self._writer = writer
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._trusted = trusted
+
+    async def set(self, body: bytes) -> Wishes:
+        """Set all timers of a request body; returns when Kafka has them."""
+        asked = read_wishes(body, self._clock.now_ms(), self._limits)
+        if asked.relative:
+            self._trusted()
+        await self._writer.set(asked.wishes)
+        # Kafka has them, so they are set; the ledger will see them there if it cannot be told now.
+        with suppress(StorageUnavailable):
+            await self._store.note({wish.timer for wish in asked.wishes})
+        return asked
+
+    async def show(self, token: str, at: int | None = None) -> Standing:
+        """What became of a timer."""
+        known = await self._known(token, at)
+        standing = pick(known, at)
+        if standing is None or standing.state is State.VOID:
+            raise UnknownTimer(f"timer {token!r} is unknown")
+        return standing
+
+    async def cancel(self, token: str, at: int | None = None) -> Identity:
+        standing = pick(await self._known(token, at), at)
+        second = standing.second if standing else at if at is not None else named_second(token)
+        if second is None:
+            raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need ?at=<second>")
+        timer = Identity(token, second)
+        if standing is not None and standing.state not in OPEN:
+            return _told(timer, standing.state)
+        if standing is None and second * 1000 <= self._clock.now_ms():
+            raise UnknownTimer(f"timer {token!r} is unknown, and its second has passed")
+        return await self._cancel(timer)
+
+    async def load(self, start: int, end: int, step: int) -> list[tuple[int, int]]:
+        """How many timers are pending in each slot."""
+        if step < 1 or end < start or start < 0:
+            raise Invalid("from must not be after to, and step at least 1 second", field="step")
+        count = -(-(end - start) // step)
+        if count > MOST_SLOTS or end > LATEST:
+            raise Invalid(f"at most {MOST_SLOTS} slots; take a greater step", field="step")
+        pending = await self._store.load(start, end, step)
+        return [(start + slot * step, pending.get(slot, 0)) for slot in range(count)]
+
+    async def _known(self, token: str, at: int | None) -> list[Standing]:
+        check_identifier(token, "token")
+        if at is not None and not 0 <= at < LATEST:
+            raise Invalid("at must be a Unix second", field="at")
+        return await self._store.find(token)
+
+    async def _cancel(self, timer: Identity) -> Identity:
+        got_ms = await self._writer.cancel(timer)
+        if in_time(timer.second, got_ms):
+            with suppress(StorageUnavailable):
+                await self._store.note_cancelled(timer.token, timer.second)
+            return timer
+        return await self._outcome(timer)
+
+    async def _outcome(self, timer: Identity) -> Identity:
+        """It was close: wait for how it ended."""
+        left_ms = max(0, timer.second * 1000 - self._clock.now_ms())
+        deadline = asyncio.get_running_loop().time() + left_ms / 1000 + OUTCOME_WITHIN
+        while asyncio.get_running_loop().time() < deadline:
+            standing = pick(await self._store.find(timer.token), timer.second)
+            if standing is not None and standing.state not in OPEN:
+                return _told(timer, standing.state)
+            await asyncio.sleep(LOOK_EVERY)
+        raise Unavailable(f"the cancel of {timer.token!r} is written, and it is not known yet whether it came in time")
+
+
+def pick(known: list[Standing], at: int | None) -> Standing | None:
+    """The timer that is meant: the one at that second; without one, the next that is pending, else the last that ended."""
+    if at is not None:
+        return next((standing for standing in known if standing.second == at), None)
+    pending = [standing for standing in known if standing.state in OPEN]
+    return pending[0] if pending else known[-1] if known else None
+
+
+def _told(timer: Identity, state: State) -> Identity:
+    if state is State.FIRED:
+        raise AlreadyFired(f"timer {timer.token!r} has fired")
+    if state is State.REJECTED:
+        raise Conflict(f"timer {timer.token!r} was rejected; it does not fire")
+    return timer

@@ -1,0 +1,70 @@
+"""Timers as one part of a node: setting, cancelling, looking up, and watching over the processes that do the rest."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+
+from meantime.clock import Clock
+from meantime.coordination.session import Session
+from meantime.coordination.tasks import running
+from meantime.database.pool import Database
+from meantime.timers.kafka_requests import open_requests
+from meantime.timers.kafka_topics import client_settings, topics_ready
+from meantime.timers.model import Identity, Limits, Standing
+from meantime.timers.postgres import LedgerStore
+from meantime.timers.setting import Setting
+from meantime.timers.status import TimersStatus, Watching
+from meantime.timers.topics import Topic
+from meantime.timers.wishes import Wishes
+
+ELECTION = "oscillator"
+
+
+@dataclass(frozen=True, slots=True)
+class TimersOptions:
+    """`kafka`: the default storage. `trusted`: raises when this node's clock may be wrong."""
+
+    kafka: str
+    limits: Limits
+    topics: tuple[Topic, ...]
+    trusted: Callable[[], None]
+
+
+class Timers:
+    """What the API uses."""
+
+    def __init__(self, setting: Setting, watching: Watching) -> None:
+        self._setting = setting
+        self._watching = watching
+
+    async def set(self, body: bytes) -> Wishes:
+        return await self._setting.set(body)
+
+    async def cancel(self, token: str, at: int | None = None) -> Identity:
+        return await self._setting.cancel(token, at)
+
+    async def show(self, token: str, at: int | None = None) -> Standing:
+        return await self._setting.show(token, at)
+
+    async def load(self, start: int, end: int, step: int) -> list[tuple[int, int]]:
+        return await self._setting.load(start, end, step)
+
+    async def status(self) -> TimersStatus:
+        return await self._watching.status()
+
+
+@asynccontextmanager
+async def open_timers(database: Database, session: Session, clock: Clock, options: TimersOptions) -> AsyncIterator[Timers]:
+    """Waits for nothing: without Kafka or PostgreSQL calls that need them answer 503, and mend themselves."""
+    store = LedgerStore(database)
+    async with AsyncExitStack() as opened:
+        writer = await opened.enter_async_context(
+            open_requests(options.kafka, None, options.limits.max_request_bytes + 65_536)
+        )
+        watching = Watching(store, session, ELECTION, clock)
+        admin = AdminClient(client_settings(options.kafka))
+        await opened.enter_async_context(running(topics_ready(admin, options.topics), name="timer topics"))
+        await opened.enter_async_context(running(watching.run(), name="timers watch"))
+        yield Timers(Setting(writer, store, clock, options.limits, options.trusted), watching)

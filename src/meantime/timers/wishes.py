@@ -1,0 +1,149 @@
+"""What callers of the API ask for: from the bytes of a request to timers, or to the one reason why not."""
+
+import binascii
+import math
+from base64 import b64decode
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from meantime.errors import Invalid, Malformed
+from meantime.names import check_identifier
+from meantime.timers.model import Future, Identity, Limits
+from meantime.timers.rules import event_type_of, future_fault, make_token
+
+MOST_AT_ONCE = 10_000
+
+
+class Form(msgspec.Struct):
+    """One timer as it is sent. `null` counts as absent."""
+
+    at: int | float | None = None
+    after: int | float | None = None
+    callback_topic: str | None = None
+    callback_key: str | None = None
+    callback: Raw | UnsetType = UNSET
+    callback_b64: str | None = None
+    token: str | None = None
+
+
+class Envelope(msgspec.Struct):
+    timers: Raw | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A timer that may be set."""
+
+    timer: Identity
+    future: Future
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    wishes: list[Wish]
+    batch: bool
+    relative: bool
+    """Whether any of them counts from now, by this node's clock."""
+
+
+def read_wishes(body: bytes, now_ms: int, limits: Limits) -> Wishes:
+    """All of them, or the first reason why none is taken."""
+    try:
+        entries = msgspec.json.decode(body, type=Envelope).timers
+    except msgspec.ValidationError:
+        raise Malformed('the body must be a JSON object: a timer, or {"timers": [...]}') from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"the body is not JSON: {error}") from None
+    if isinstance(entries, UnsetType):
+        form = _form(body)
+        return Wishes([_wish(form, now_ms, limits)], batch=False, relative=form.after is not None)
+    return _batch(_entries(entries), now_ms, limits)
+
+
+def _entries(raw: Raw) -> list[Raw]:
+    try:
+        entries = msgspec.json.decode(raw, type=list[Raw])
+    except msgspec.ValidationError:
+        raise Invalid("timers must be an array", field="timers") from None
+    if not 1 <= len(entries) <= MOST_AT_ONCE:
+        raise Invalid(f"send 1 to {MOST_AT_ONCE} timers at once, not {len(entries)}", field="timers")
+    return entries
+
+
+def _batch(entries: list[Raw], now_ms: int, limits: Limits) -> Wishes:
+    wishes, relative = [], False
+    for index, entry in enumerate(entries):
+        try:
+            form = _form(entry)
+            wishes.append(_wish(form, now_ms, limits))
+        except Invalid as error:
+            raise Invalid(f"timers[{index}]: {error.detail}", index=index, **error.extras) from error
+        relative = relative or form.after is not None
+    return Wishes(wishes, batch=True, relative=relative)
+
+
+def _form(data: bytes | Raw) -> Form:
+    try:
+        return msgspec.json.decode(data, type=Form)
+    except msgspec.ValidationError as error:
+        raise Invalid(str(error)) from error
+
+
+def _wish(form: Form, now_ms: int, limits: Limits) -> Wish:
+    second = _second(form, now_ms)
+    if second > now_ms // 1000 + limits.horizon_s:
+        raise Invalid(f"at most {limits.horizon_s} seconds ahead", field="at", horizon_s=limits.horizon_s)
+    if not form.callback_topic:
+        raise Invalid("callback_topic is missing", field="callback_topic")
+    future = Future(form.callback_topic, form.callback_key or "", _callback(form))
+    fault = future_fault(future, limits)
+    if fault is not None:
+        raise Invalid(fault.replace("callBackTopic", "callback_topic"))
+    if event_type_of(future.topic) is not None and not _is_event(future.callback):
+        raise Invalid("the callback into an event type must be a JSON object", field="callback")
+    token = make_token(second) if form.token is None else check_identifier(form.token, "token")
+    return Wish(Identity(token, second), future)
+
+
+def _second(form: Form, now_ms: int) -> int:
+    """The first second that is not before the instant asked for."""
+    if (form.at is None) == (form.after is None):
+        raise Invalid("give either at (a Unix second) or after (seconds from now)", field="at")
+    instant = form.at if form.at is not None else now_ms / 1000 + (form.after or 0)
+    if not -1e12 < instant < 1e12:
+        raise Invalid("no such second", field="at" if form.at is not None else "after")
+    if form.at is not None and instant < 0:
+        raise Invalid("at is before 1970", field="at")
+    return max(0, math.ceil(instant))
+
+
+def _callback(form: Form) -> bytes:
+    """A string as its UTF-8 bytes, other JSON as it was written."""
+    given = b"" if isinstance(form.callback, UnsetType) else bytes(form.callback).strip()
+    absent = given in (b"", b"null")
+    if form.callback_b64 is not None:
+        if not absent:
+            raise Invalid("give either callback or callback_b64", field="callback")
+        return _unpacked(form.callback_b64)
+    if absent:
+        return b""
+    try:
+        return msgspec.json.decode(given, type=str).encode() if given[:1] == b'"' else given
+    except UnicodeEncodeError:
+        raise Invalid("the callback is not valid Unicode", field="callback") from None
+
+
+def _unpacked(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Invalid(f"callback_b64 is not base64: {error}", field="callback_b64") from error
+
+
+def _is_event(callback: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(callback), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
