@@ -34,6 +34,8 @@ from meantime.errors import Invalid
 from meantime.streams.reading import open_reading
 from meantime.streams.slice import StreamsOptions, open_streams
 from meantime.streams.subscriptions import open_subscriptions
+from meantime.timers.settings import timers_options
+from meantime.timers.slice import open_timers
 from meantime.topics.slice import open_topics
 from meantime.workers.slice import open_apps
 
@@ -81,11 +83,20 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         topics = await opened.enter_async_context(
             open_topics(database.uri, listener, cluster.clock, cluster.health, config.id)
         )
+        timers = await opened.enter_async_context(
+            open_timers(database, session, cluster.clock, timers_options(config, cluster.health.require_healthy))
+        )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
         edge = Edge(
             create_app(
                 Services(
-                    cluster=cluster, streams=streams, reading=reading, subscriptions=subscriptions, topics=topics, apps=apps
+                    cluster=cluster,
+                    streams=streams,
+                    reading=reading,
+                    subscriptions=subscriptions,
+                    topics=topics,
+                    timers=timers,
+                    apps=apps,
                 )
             ),
             clock=cluster.clock,

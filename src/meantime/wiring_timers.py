@@ -33,17 +33,17 @@ from meantime.timers.kafka_dispatching import Hands, Station
 from meantime.timers.kafka_ledger import Books, LedgerOptions
 from meantime.timers.kafka_topics import client_settings, existing_topics, topics_ready
 from meantime.timers.ledger import Ledger
-from meantime.timers.model import Limits
 from meantime.timers.oscillator import Oscillator, Tick
 from meantime.timers.postgres import LedgerStore
 from meantime.timers.reports import OscillatorReport
+from meantime.timers.settings import limits_of, topics_of
 from meantime.timers.share import Held
-from meantime.timers.topics import DUE, Topic, topics
+from meantime.timers.slice import ELECTION
+from meantime.timers.topics import DUE
 from meantime.wiring import cluster_options, session_options
 
 log = structlog.get_logger(__name__)
 
-ELECTION = "oscillator"
 FORGET_EVERY = 30.0
 
 
@@ -84,21 +84,8 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
         database = await opened.enter_async_context(open_database(config.postgres, size=4))
         session = await opened.enter_async_context(open_session(session_options(config)))
         clock = await opened.enter_async_context(open_observed_clock(session, local, cluster_options(config)))
-        await topics_ready(AdminClient(client_settings(kafka)), wanted_topics(config))
+        await topics_ready(AdminClient(client_settings(kafka)), topics_of(config))
         yield Base(config, name, kafka, session, clock, LedgerStore(database))
-
-
-def limits(config: Config) -> Limits:
-    return Limits(config.timers_horizon, config.timers_max_callback_bytes)
-
-
-def wanted_topics(config: Config) -> tuple[Topic, ...]:
-    return topics(
-        shares=config.timers_shares,
-        request_partitions=config.timers_request_partitions,
-        horizon_s=config.timers_horizon,
-        max_request_bytes=limits(config).max_request_bytes,
-    )
 
 
 async def oscillator(base: Base) -> None:
@@ -120,7 +107,7 @@ async def dispatcher(base: Base) -> None:
     shares = await asyncio.to_thread(_shares, base.kafka)
     remember_ms = base.config.timers_remember * 1000
     desk = Desk(base.store, _no_events, base.clock, remember_ms)
-    options = DispatcherOptions(shares, base.config.timers_lead, limits(base.config))
+    options = DispatcherOptions(shares, base.config.timers_lead, limits_of(base.config))
     hands = Hands(Station(base.name, base.kafka, None, base.clock, options), desk)
     async with running(desk.follow_join(), name="join"), running(hands.report(base.store), name="report"):
         await hands.run()
@@ -132,7 +119,7 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
         kafka=base.kafka,
         checkpoint=checkpoint,
         shares=shares,
-        limits=limits(base.config),
+        limits=limits_of(base.config),
         batch_every=batch_every,
         started_ms=base.clock.now_ms(),
     )
@@ -142,7 +129,7 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
 async def ledger(base: Base) -> None:
     """Keep the books; get out of the way of those who fire."""
     os.nice(5)
-    books = Books(base.kafka, None, Ledger(base.store), base.store, LedgerOptions(limits(base.config)))
+    books = Books(base.kafka, None, Ledger(base.store), base.store, LedgerOptions(limits_of(base.config)))
     try:
         async with running(_forget(base), name="forget"), running(_report(base, books), name="report"):
             await books.run()

@@ -10,13 +10,26 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
-from meantime.api import apps, common, cursors, event_types, publishing, reading, storages, subscriptions, timelines, topics
+from meantime.api import (
+    apps,
+    common,
+    cursors,
+    event_types,
+    publishing,
+    reading,
+    storages,
+    subscriptions,
+    timelines,
+    timers,
+    topics,
+)
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaPage
 from meantime.cluster.view import ClusterView
 from meantime.streams.reading import Reading
 from meantime.streams.slice import Streams
 from meantime.streams.subscriptions import Subscriptions
+from meantime.timers.slice import Timers
 from meantime.topics.slice import Topics
 from meantime.workers.inspection import Apps
 
@@ -30,6 +43,7 @@ ROUTES: list[Any] = [
     *storages.ROUTES,
     *timelines.ROUTES,
     *topics.ROUTES,
+    *timers.ROUTES,
     *apps.ROUTES,
 ]
 
@@ -43,6 +57,7 @@ class Services:
     reading: Reading
     subscriptions: Subscriptions
     topics: Topics
+    timers: Timers
     apps: Apps
 
 
