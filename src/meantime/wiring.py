@@ -20,6 +20,7 @@ from meantime.access.keys import Doorkeeper
 from meantime.api.app import Services, create_app
 from meantime.api.edge import Edge, Limits
 from meantime.api.server import Listening, Server, make_server
+from meantime.api.shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.cluster.health import Limits as HealthLimits
 from meantime.cluster.joining import open_cluster
@@ -87,18 +88,19 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
             open_timers(database, session, cluster.clock, timers_options(config, cluster.health.require_healthy))
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
+        app = create_app(
+            Services(
+                cluster=cluster,
+                streams=streams,
+                reading=reading,
+                subscriptions=subscriptions,
+                topics=topics,
+                timers=timers,
+                apps=apps,
+            )
+        )
         edge = Edge(
-            create_app(
-                Services(
-                    cluster=cluster,
-                    streams=streams,
-                    reading=reading,
-                    subscriptions=subscriptions,
-                    topics=topics,
-                    timers=timers,
-                    apps=apps,
-                )
-            ),
+            PublishShortcut(app, streams.publisher),
             clock=cluster.clock,
             limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
             door=Doorkeeper(database, listener) if config.auth else None,

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from streams_world import own_database, serve
 
 from meantime.api import event_types, publishing, storages, timelines
+from meantime.api.shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.coordination.session import Session, SessionOptions, open_session
 from meantime.database.listener import open_listener
@@ -51,7 +53,9 @@ async def open_place(services: Any) -> AsyncIterator[Place]:
 
 
 @asynccontextmanager
-async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6.0, **options: Any) -> AsyncIterator[Node]:
+async def open_node(
+    place: Place, id: str = "node-1", session_timeout: float = 6.0, *, shortcut: bool = True, **options: Any
+) -> AsyncIterator[Node]:
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(place.postgres, size=8))
         listener = await opened.enter_async_context(open_listener(place.postgres))
@@ -60,10 +64,15 @@ async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6
         )
         wanted = replace(StreamsOptions(id, place.kafka, min_retention_ms=1000), **options)
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
-        url = await opened.enter_async_context(serve(ROUTES, {"streams": streams}))
+        wrap = partial(PublishShortcut, publisher=streams.publisher) if shortcut else _as_it_is
+        url = await opened.enter_async_context(serve(ROUTES, {"streams": streams}, wrap))
         await asyncio.wait_for(streams.barrier.wait_registered(), 10)
         await eventually(streams.storages.all)
         yield Node(id, url, streams, session, database)
+
+
+def _as_it_is(app: Any) -> Any:
+    return app
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ Timelines are closed and opened here by hand, in the way a switch leaves them, s
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +69,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serve(routes: Sequence[Any], services: dict[str, Any]) -> AsyncIterator[str]:
+async def serve(
+    routes: Sequence[Any], services: dict[str, Any], wrap: Callable[[Any], Any] = lambda app: app
+) -> AsyncIterator[str]:
     app = Litestar(
         list(routes),
         dependencies={name: _provide(service) for name, service in services.items()},
@@ -77,7 +79,7 @@ async def serve(routes: Sequence[Any], services: dict[str, Any]) -> AsyncIterato
         request_max_body_size=None,
         openapi_config=None,
     )
-    edge = Edge(app, clock=CLOCK, limits=Limits(64 * 1024, 1 << 20, 5.0), door=None)
+    edge = Edge(wrap(app), clock=CLOCK, limits=Limits(64 * 1024, 1 << 20, 5.0), door=None)
     listening = Listening("127.0.0.1", 0, 64 * 1024, header_timeout=5.0, max_connections=500, stop_timeout=3)
     server = make_server(edge, listening)
     task = asyncio.create_task(server.serve())

@@ -24,7 +24,8 @@ class Body:
     async def read(self, receive: Callable[[], Awaitable[Message]]) -> Message:
         """The next piece, as the ASGI message that the application sees."""
         try:
-            message = await asyncio.wait_for(receive(), self._deadline - time.monotonic())
+            async with asyncio.timeout(self._deadline - time.monotonic()):
+                message = await receive()
         except TimeoutError:
             raise BodyLate() from None
         if message["type"] == "http.request":
