@@ -1,0 +1,223 @@
+"""Commands on a real cluster, as somebody at a terminal or a script would use them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from conftest import RunningStack
+from meantime import Client
+from meantime.cli.main import run
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [msgspec.json.decode(line) for line in self.out.splitlines()]
+
+
+Meantime = Callable[..., Ran]
+
+
+@pytest.fixture
+def meantime(cluster: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Meantime:
+    monkeypatch.setenv("MEANTIME_DATA", str(cluster.folder.path))
+
+    def command(*arguments: str) -> Ran:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return command
+
+
+@pytest.fixture
+def orders(meantime: Meantime) -> str:
+    name = f"orders-{uuid4().hex[:12]}"
+    assert meantime("event-types", "create", name).code == 0
+    return name
+
+
+@pytest.fixture
+def topic(meantime: Meantime) -> str:
+    name = f"t-{uuid4().hex[:12]}"
+    assert meantime("topics", "create", name).code == 0
+    return name
+
+
+@pytest.fixture
+def client(cluster: RunningStack) -> Iterator[Client]:
+    with Client(cluster.urls) as opened:
+        yield opened
+
+
+def test_events_go_in_from_a_file_and_come_out_in_order(meantime: Meantime, orders: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text("".join(f'{{"n": {n}}}\n' for n in range(250)))
+    assert meantime("publish", orders, str(file), "--json").json["published"] == 250
+    ran = meantime("tail", orders, "--from", "begin", "--once")
+    assert [line["n"] for line in ran.lines] == list(range(250))
+
+
+def test_tail_can_start_after_a_cursor_and_shows_where_it_is(meantime: Meantime, orders: str) -> None:
+    meantime("publish", orders, "-e", '{"n": 1}', "-e", '{"n": 2}', "-e", '{"n": 3}')
+    first = meantime("tail", orders, "--from", "begin", "-n", "1", "--json").lines[0]
+    assert first["event"] == {"n": 1}
+    after = meantime("tail", orders, "--cursor", f"{first['partition']}:{first['offset']}", "--once")
+    assert [line["n"] for line in after.lines] == [2, 3]
+
+
+def test_publishing_stops_at_the_first_refused_event(meantime: Meantime, orders: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"n": 1}\n{"n": 2}\nnonsense\n{"n": 4}\n')
+    ran = meantime("publish", orders, str(file), "--batch", "2")
+    assert ran.code == 4
+    assert f"{file}:3 is not a JSON object" in ran.err
+    assert "published 2 events before it ended" in ran.err
+
+
+def test_with_rejects_publishing_goes_on_and_keeps_them(meantime: Meantime, tmp_path: Path) -> None:
+    name = f"strict-{uuid4().hex[:12]}"
+    schema, events, rejects = tmp_path / "schema.json", tmp_path / "events.ndjson", tmp_path / "rejects.ndjson"
+    schema.write_text('{"type": "object", "required": ["n"]}')
+    events.write_text('{"n": 1}\n{"bad": 2}\nnonsense\n{"n": 4}\n')
+    meantime("event-types", "create", name, "--schema", str(schema))
+    ran = meantime("publish", name, str(events), "--rejects", str(rejects), "--json")
+    assert ran.code == 9
+    assert (ran.json["published"], ran.json["rejected"]) == (2, 2)
+    assert sorted(rejects.read_text().splitlines()) == ["nonsense", '{"bad": 2}']
+
+
+def test_event_types_are_listed_shown_changed_and_deleted(meantime: Meantime, orders: str) -> None:
+    assert meantime("event-types", "create", orders).code == 6
+    assert meantime("event-types", "update", orders, "--retention", "3h").code == 0
+    shown = meantime("event-types", "show", orders, "--json").json
+    assert (shown["options"]["retention_time"], len(shown["partitions"]), len(shown["timelines"])) == (10_800_000, 1, 1)
+    assert f"{orders}\tundefined\trandom\t1\t3h" in meantime("event-types", "list").out
+    assert meantime("event-types", "delete", orders, "--yes").code == 0
+    assert meantime("event-types", "show", orders).code == 5
+
+
+def test_a_switch_tells_how_long_publishers_waited(meantime: Meantime, orders: str) -> None:
+    storages = meantime("storages", "list", "--json").json
+    away = next(storage["id"] for storage in storages if not storage["default"])
+    done = meantime("switch", orders, away, "--json").json
+    assert (done["timeline"]["order"], done["switch"]["state"]) == (2, "done")
+    assert done["switch"]["stall_ms"] >= 0
+    back = meantime("switch", orders, next(storage["id"] for storage in storages if storage["default"]))
+    assert "(timeline 3); publishers waited" in back.out
+    assert meantime("switch", orders, "nowhere").code == 4
+
+
+def test_a_message_is_scheduled_moved_and_taken_back(meantime: Meantime, topic: str) -> None:
+    assert "scheduled a, due at" in meantime("schedule", topic, '{"n": 1}', "--after", "1h", "--id", "a").err
+    assert "exists a" in meantime("schedule", topic, '{"n": 1}', "--after", "1h", "--id", "a").err
+    assert meantime("topics", "messages", "move", topic, "a", "--at", "+2h", "--json").json["version"] == 2
+    assert meantime("topics", "messages", "show", topic, "a", "--json").json["body"] == {"n": 1}
+    assert meantime("topics", "messages", "show", topic, "a", "--group", "others").code == 7
+    assert meantime("topics", "messages", "delete", topic, "a").code == 0
+    assert meantime("topics", "messages", "show", topic, "a").code == 5
+
+
+def test_files_of_messages_are_scheduled_and_bad_lines_named(meantime: Meantime, topic: str, tmp_path: Path) -> None:
+    file, rejects = tmp_path / "m.csv", tmp_path / "rejects"
+    file.write_text("id,name,after\na,Ada,1h\nb,Bob,sometime\n c !,Cy,1h\nd,Dee,2h\n")
+    ran = meantime("schedule", topic, "--file", str(file), "--rejects", str(rejects), "--json")
+    assert ran.code == 9
+    assert (ran.json["scheduled"], ran.json["rejected"]) == (2, 2)
+    assert f"rejected {file}:3: 'sometime' is not a duration" in ran.err
+    assert len(rejects.read_text().splitlines()) == 2
+    again = meantime("schedule", topic, "--file", str(file), "--json").json
+    assert (again["scheduled"], again["existed"]) == (0, 2)
+    assert [line["id"] for line in meantime("topics", "messages", "list", topic, "--json").lines] == ["a", "d"]
+    slots = meantime("load", topic, "--for", "3h", "--step", "1h", "--json").json["slots"]
+    assert sum(slot["waiting"] for slot in slots) == 2
+
+
+def test_consume_prints_and_deletes(meantime: Meantime, topic: str, client: Client) -> None:
+    client.schedule(topic, {"n": 1}, after=0)
+    assert meantime("consume", topic, "-n", "1", "--then", "release").lines == [{"n": 1}]
+    (lease,) = meantime("consume", topic, "-n", "1", "--json", "--pull").lines
+    assert (lease["attempts"], lease["body"]) == (2, {"n": 1})
+    assert client.count(topic) == 0
+
+
+def test_exec_deletes_what_succeeds_and_releases_what_fails(
+    meantime: Meantime, topic: str, tmp_path: Path, client: Client
+) -> None:
+    client.schedule(topic, "hello", after=0, id="a")
+    script = f'cat >> {tmp_path}/got; echo " $MEANTIME_ID $MEANTIME_ATTEMPTS" >> {tmp_path}/got; test $MEANTIME_ATTEMPTS = 2'
+    ran = meantime("consume", topic, "-n", "2", "--exec", script, "--retry-after", "50ms")
+    assert ran.code == 0
+    assert "a: the command ended with 1; again in 0.05 s" in ran.err
+    assert "a: done" in ran.err
+    assert (tmp_path / "got").read_text() == '"hello" a 1\n"hello" a 2\n'
+    assert client.count(topic) == 0
+
+
+def test_dead_messages_are_sent_back(meantime: Meantime, topic: str, client: Client) -> None:
+    meantime("topics", "create", topic, "--max-attempts", "1")
+    client.schedule(topic, 1, after=0)
+    meantime("consume", topic, "-n", "1", "--then", "release")
+    assert meantime("topics", "show", topic, "--json").json["counts"]["dead"] == 1
+    assert meantime("topics", "redrive", topic, "--json").json == {"moved": 1, "skipped": 0}
+    assert meantime("consume", topic, "-n", "1").code == 0
+
+
+def test_ctrl_c_ends_a_command_quietly_and_at_once(cluster: RunningStack, orders: str, topic: str) -> None:
+    environment = os.environ | {"MEANTIME_DATA": str(cluster.folder.path)}
+    for arguments in (["tail", orders], ["consume", topic], ["load", topic, "--watch"]):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "meantime", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+        expected = 0 if "--watch" in arguments else 130  # without a terminal the chart is drawn once
+        assert (process.returncode, err) == (expected, b""), arguments
+
+
+def test_a_reader_that_has_enough_ends_tail(cluster: RunningStack, orders: str, meantime: Meantime) -> None:
+    meantime("publish", orders, *(text for n in range(5) for text in ("-e", f'{{"n": {n}}}')))
+    environment = os.environ | {"MEANTIME_DATA": str(cluster.folder.path)}
+    pipeline = f"set -o pipefail; {sys.executable} -m meantime tail {orders} --from begin | head -1"
+    done = subprocess.run(["bash", "-c", pipeline], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ('{"n":0}\n', "", 141)
+
+
+def test_a_command_that_loses_its_lease_is_stopped(
+    cluster: RunningStack, topic: str, client: Client, tmp_path: Path
+) -> None:
+    client.schedule(topic, 1, after=0, id="a")
+    command = ["consume", topic, "--consumer", "w", "-n", "1", "--lease", "2s", "--exec", f"touch {tmp_path}/on; sleep 60"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "meantime", *command],
+        env=os.environ | {"MEANTIME_DATA": str(cluster.folder.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "on").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    held = client.message(topic, "a")
+    assert client.release_leases(topic, "w", [held], after=3600)[0].status == "ok"
+    _, err = process.communicate(timeout=15)
+    assert err == "a: the lease was lost; the command was stopped\n"
