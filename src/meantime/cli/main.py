@@ -29,6 +29,7 @@ MODULES = (
     "schedule",
     "consume",
     "load",
+    "timers",
     "workers",
     "bench",
     "guidance",

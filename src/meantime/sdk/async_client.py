@@ -107,6 +107,7 @@ class AsyncClient(AsyncSender):
     cancel = async_method(timers.cancel)
     find_timer = async_method(timers.find_timer)
     timer_load = async_method(timers.timer_load)
+    timer_status = async_method(timers.timer_status)
 
     @property
     def drift_ms(self) -> float:

@@ -114,6 +114,7 @@ class Client(Sender):
     cancel = method(timers.cancel)
     find_timer = method(timers.find_timer)
     timer_load = method(timers.timer_load)
+    timer_status = method(timers.timer_status)
 
     @property
     def drift_ms(self) -> float:

@@ -62,3 +62,8 @@ def timer_load(start: Instant, end: Instant, step: Duration) -> Call[list[TimerS
         "step": milliseconds(step) // 1000,
     }
     return Call("GET", path("timers", "load", query=query), reading(list[TimerSlot], "slots"))
+
+
+def timer_status() -> Call[dict[str, Any]]:
+    """How the oscillator, the Spark job, the dispatchers and the ledger are."""
+    return Call("GET", path("timers", "status"), reading(dict[str, Any]))

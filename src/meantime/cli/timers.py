@@ -1,0 +1,241 @@
+"""The processes that timers are made of, and `meantime timers` to set, cancel and look at them."""
+
+import os
+import socket
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from meantime.cli.output import on_terminal, print_json, print_line, print_table
+from meantime.cli.session import PANEL, Data, Session, on_cluster
+from meantime.cli.spans import clock_time, human, seconds, unix_seconds
+from meantime.errors import Invalid
+
+if TYPE_CHECKING:
+    from meantime.config import Config
+    from meantime.sdk.model import Timer
+
+app = typer.Typer(no_args_is_help=True, help="Timers: call me back at this second.")
+
+Name = Annotated[str | None, typer.Option("--name", help="Name of this process, its own in the cluster; keep it.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="MEANTIME_CONFIG", help="TOML file with settings.")
+]
+ZooKeeper = Annotated[str | None, typer.Option(help="ZooKeeper as host:port,…", rich_help_panel=PANEL)]
+Kafka = Annotated[str | None, typer.Option(help="The Kafka cluster of the default storage.", rich_help_panel=PANEL)]
+Postgres = Annotated[str | None, typer.Option(help="PostgreSQL URI.", rich_help_panel=PANEL)]
+At = Annotated[int | None, typer.Option("--at", help="Its second, for a token of one's own.")]
+
+
+def register(root: typer.Typer) -> None:
+    for process in (oscillator, futures, dispatcher, ledger):
+        root.command(rich_help_panel="Run")(process)
+    root.add_typer(app, name="timers", rich_help_panel="Timers")
+
+
+def oscillator(
+    name: Name = None,
+    config: ConfigFile = None,
+    zookeeper: ZooKeeper = None,
+    kafka: Kafka = None,
+    postgres: Postgres = None,
+    data: Data = None,
+) -> None:
+    """Run an oscillator: one leads and writes the seconds, the others stand by.
+
+    Example: meantime oscillator --name oscillator-2
+    """
+    from meantime import wiring_timers
+
+    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
+    wiring_timers.run(wiring_timers.oscillator, settings, name or _name("oscillator"))
+
+
+def dispatcher(
+    name: Name = None,
+    config: ConfigFile = None,
+    zookeeper: ZooKeeper = None,
+    kafka: Kafka = None,
+    postgres: Postgres = None,
+    data: Data = None,
+) -> None:
+    """Run a dispatcher: it holds due timers to their second and fires them. Several share the work.
+
+    Example: meantime dispatcher --name dispatcher-2
+    """
+    from meantime import wiring_timers
+
+    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
+    wiring_timers.run(wiring_timers.dispatcher, settings, name or _name("dispatcher"))
+
+
+def ledger(
+    name: Name = None,
+    config: ConfigFile = None,
+    zookeeper: ZooKeeper = None,
+    kafka: Kafka = None,
+    postgres: Postgres = None,
+    data: Data = None,
+) -> None:
+    """Run a ledger: it books what was requested and how it ended, for lookups and for the balance.
+
+    Example: meantime ledger --name ledger-1
+    """
+    from meantime import wiring_timers
+
+    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
+    wiring_timers.run(wiring_timers.ledger, settings, name or _name("ledger"))
+
+
+def futures(
+    checkpoint: Annotated[
+        str,
+        typer.Option(envvar="MEANTIME_CHECKPOINT", help="Where Spark keeps pending timers: a folder, or a URI of its own."),
+    ],
+    name: Name = None,
+    master: Annotated[str | None, typer.Option(envvar="SPARK_MASTER", help="Spark's master; else this machine.")] = None,
+    memory: Annotated[str, typer.Option(help="Heap of the driver.")] = "1g",
+    partitions: Annotated[int, typer.Option(min=1, help="Tasks that share the join; fixed with the first start.")] = 2,
+    batch_every: Annotated[float, typer.Option(min=0.1, help="Seconds between micro-batches.")] = 1.0,
+    config: ConfigFile = None,
+    zookeeper: ZooKeeper = None,
+    kafka: Kafka = None,
+    postgres: Postgres = None,
+    data: Data = None,
+) -> None:
+    """Run the Spark job that joins seconds with requests. One is enough; a restart resumes from the checkpoint.
+
+    Without a checkpoint all requests are read again; what has fired does not fire again.
+
+    Example: meantime futures --checkpoint /var/lib/meantime/futures --memory 4g
+    """
+    from meantime import wiring_timers
+    from meantime.pipelines.running import Engine
+
+    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
+    engine = Engine(master, memory, partitions)
+    work = partial(wiring_timers.futures, engine=engine, checkpoint=checkpoint, batch_every=batch_every)
+    wiring_timers.run(work, settings, name or _name("futures"))
+
+
+@app.command("set")
+@on_cluster
+def set_timer(
+    session: Session,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Kafka topic, or event-type:<name>.")],
+    callback: Annotated[str, typer.Argument(metavar="CALLBACK", help="What to send; JSON for an event type.")] = "",
+    after: Annotated[str | None, typer.Option("--after", help="How long from now, like 90s or 2h.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="Instant, like 2026-05-01T09:00:00Z or +10m.")] = None,
+    callback_key: Annotated[str | None, typer.Option("--callback-key", help="Key of the record.")] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", help="Name the timer; the same name and second is one timer.")
+    ] = None,
+) -> None:
+    """Set a timer.
+
+    Example: meantime timers set calls 'wake up' --after 10s
+
+    Example: meantime timers set event-type:orders '{"id": 7}' --at 2026-05-01T09:00:00Z --token order-7
+    """
+    if (after is None) == (at is None):
+        raise Invalid("say either --after or --at")
+    when: dict[str, Any] = {"after": seconds(after)} if after else {"at": unix_seconds(at or "", _now(session))}
+    made = session.client.timer(topic, callback.encode(), key=callback_key, token=token, **when)
+    _show(session, made, f"{made.token} fires at {clock_time(made.at * 1000)}")
+
+
+@app.command()
+@on_cluster
+def cancel(session: Session, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
+    """Cancel a timer. It says so when it was too late.
+
+    Example: meantime timers cancel order-7
+    """
+    gone = session.client.cancel(token, at=at)
+    _show(session, gone, f"{gone.token} is cancelled")
+
+
+@app.command()
+@on_cluster
+def show(session: Session, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
+    """What became of a timer.
+
+    Example: meantime timers show order-7
+    """
+    found = session.client.find_timer(token, at=at)
+    _show(session, found, f"{found.token} at {clock_time(found.at * 1000)}: {found.state}")
+
+
+@app.command()
+@on_cluster
+def status(session: Session) -> None:
+    """How oscillator, Spark job, dispatchers and ledger are.
+
+    Example: meantime timers status --json
+    """
+    found = session.client.timer_status()
+    if session.json:
+        print_json(found)
+        return
+    rows = [[part, name, _cell(value)] for part, values in found.items() for name, value in values.items()]
+    print_table(["part", "what", "value"], rows)
+
+
+@app.command()
+@on_cluster
+def load(
+    session: Session,
+    start: Annotated[str, typer.Option("--from", help="Instant to begin with.")] = "now",
+    span: Annotated[str, typer.Option("--for", help="How far to look, like 10m or 7d.")] = "1h",
+    step: Annotated[str, typer.Option("--step", help="Length of a slot.")] = "60s",
+) -> None:
+    """How many timers are pending, slot by slot.
+
+    Example: meantime timers load --for 1h --step 5m
+    """
+    begin = int(unix_seconds(start, _now(session)))
+    slot_for = max(1, int(seconds(step)))
+    slots = session.client.timer_load(begin, begin + int(seconds(span)), slot_for)
+    if session.json:
+        print_json({"slots": slots})
+        return
+    most = max((slot.pending for slot in slots), default=0)
+    bars = on_terminal() and most
+    rows = [
+        [clock_time(slot.start * 1000), slot.pending, "▇" * round(40 * slot.pending / most) if bars else ""]
+        for slot in slots
+    ]
+    print_table(["from", "pending", f"each {human(slot_for)}"], rows)
+
+
+def _settings(file: Path | None, data: Path | None, **flags: str | None) -> "Config":
+    """Flags, file and environment come first; then the running stack of the data directory."""
+    from meantime import config
+    from meantime.stack.discovery import discover
+
+    _, sources = config.load_with_sources(file, os.environ, flags)
+    missing = [key for key in flags if key not in sources]
+    found = discover(data) if missing else None
+    return config.load(file, os.environ, {**flags, **{key: getattr(found, key) for key in missing}})
+
+
+def _name(kind: str) -> str:
+    return f"{kind}-{socket.gethostname()}-{os.getpid()}"
+
+
+def _now(session: Session) -> float:
+    if not session.client.core.drift.measured:
+        session.client.health()
+    return session.client.now()
+
+
+def _show(session: Session, timer: "Timer", sentence: str) -> None:
+    print_json(timer) if session.json else print_line(sentence)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    return "–" if value is None else str(value)
