@@ -64,10 +64,10 @@ def short_lived_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _stack_of(nodes: int = 1, kafka: int = 1, **node_env: str) -> Iterator[RunningStack]:
+def _stack_of(nodes: int = 1, kafka: int = 1, timers: bool = False, **node_env: str) -> Iterator[RunningStack]:
     with (
         short_lived_folder() as folder,
-        running(folder / "data", nodes=nodes, kafka=kafka, port=None, node_env=node_env) as places,
+        running(folder / "data", nodes=nodes, kafka=kafka, timers=timers, port=None, node_env=node_env) as places,
     ):
         yield RunningStack(places, Folder(folder / "data"))
 

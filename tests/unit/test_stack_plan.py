@@ -36,9 +36,14 @@ def test_a_stack_without_kafka_is_refused():
 
 
 def test_nodes_wait_for_every_service_and_for_the_schema(tmp_path):
-    made = specs(tmp_path, nodes=2, kafka=2)
+    made = specs(tmp_path, nodes=2, kafka=2, timers=False)
     assert list(made) == ["zookeeper", "kafka-1", "kafka-2", "postgres", "migrate", "node-1", "node-2"]
     assert made["node-2"].depends == ("zookeeper", "kafka-1", "kafka-2", "postgres", "migrate")
+
+
+def test_timers_can_be_left_out(tmp_path):
+    processes = specs(tmp_path, nodes=1).keys() - specs(tmp_path, nodes=1, timers=False).keys()
+    assert processes == {"oscillator-1", "oscillator-2", "futures", "dispatcher-1", "ledger-1"}
 
 
 def test_nodes_are_told_where_everything_is(tmp_path):

@@ -26,13 +26,16 @@ class FuturesListener(StreamingQueryListener):
     """Calls `tell` from a thread of Spark's."""
 
     def __init__(self, tell: Callable[[FuturesReport], None]) -> None:
+        super().__init__()
         self._tell = tell
+        self._batches = 0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        report = report_of(msgspec.json.decode(event.progress.json, type=Progress))
+        self._batches += 1
+        report = report_of(msgspec.json.decode(event.progress.json, type=Progress), self._batches)
         BATCH.set(report.batch_ms / 1000)
         STATE.set(report.state_rows)
         LAG.set(report.lag)
@@ -63,13 +66,14 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     sources: tuple[Source, ...] = ()
 
 
-def report_of(progress: Progress) -> FuturesReport:
+def report_of(progress: Progress, batches: int) -> FuturesReport:
     reached: dict[int, int] = {}
     ends: dict[int, int] = {}
     for source in progress.sources:
         reached |= _offsets(source.end_offset)
         ends |= _offsets(source.latest_offset)
     return FuturesReport(
+        batches=batches,
         batch_ms=progress.duration_ms.get("triggerExecution", 0),
         state_rows=sum(operator.num_rows_total for operator in progress.state_operators),
         lag=sum(max(0, end - reached.get(partition, 0)) for partition, end in ends.items()),

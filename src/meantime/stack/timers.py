@@ -1,0 +1,95 @@
+"""The processes of timers in the embedded stack: two oscillators, the Spark job, a dispatcher and a ledger.
+
+Each is ready when it has said something of itself since it was started; the Spark job when it has done so twice, because
+its first micro-batch is much slower than the others.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+
+from meantime.stack.folder import Folder
+from meantime.stack.jars import ensure_jars
+from meantime.stack.java import Java
+from meantime.stack.model import Places, Spec
+from meantime.stack.nodes import environment
+from meantime.stack.postgres import last_report
+
+WARM_BATCHES = 2
+
+
+def timers(
+    folder: Folder, places: Places, java: Java, depends: tuple[str, ...], extra: Mapping[str, str]
+) -> tuple[Spec, ...]:
+    # A dead leader must be noticed within the lead, so that the next one can catch up before anything is late.
+    alert = {"MEANTIME_SESSION_TIMEOUT": "2"}
+    return (
+        *(_process(folder, places, "oscillator", number, depends, {**alert, **extra}) for number in (1, 2)),
+        _process(folder, places, "dispatcher", 1, depends, extra),
+        _process(folder, places, "ledger", 1, depends, extra),
+        _futures(folder, places, java, depends, extra),
+    )
+
+
+def _process(
+    folder: Folder, places: Places, kind: str, number: int, depends: tuple[str, ...], extra: Mapping[str, str]
+) -> Spec:
+    name = f"{kind}-{number}"
+    said = Said(places.postgres, kind, name)
+    return Spec(
+        kind=kind,
+        name=name,
+        command=(sys.executable, "-m", "meantime", kind, "--name", name),
+        log=folder.logs / f"{name}.log",
+        env={**environment(places), **extra},
+        depends=depends,
+        # A standby has nothing to say.
+        probe=None if kind == "oscillator" else said.missing,
+        prepare=said.forget,
+    )
+
+
+def _futures(folder: Folder, places: Places, java: Java, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
+    said = Said(places.postgres, "futures", "futures", WARM_BATCHES)
+    home = folder.path / "futures"
+
+    def prepare() -> None:
+        ensure_jars("spark", java, lambda _: None)
+        (home / "scratch").mkdir(parents=True, exist_ok=True)
+        said.forget()
+
+    return Spec(
+        kind="futures",
+        name="futures",
+        command=(
+            *(sys.executable, "-m", "meantime", "futures", "--name", "futures"),
+            *("--checkpoint", str(home / "checkpoint"), "--memory", "1g"),
+        ),
+        log=folder.logs / "futures.log",
+        env={**environment(places), "SPARK_LOCAL_DIRS": str(home / "scratch"), **extra},
+        depends=(*depends, "oscillator-1"),
+        probe=said.missing,
+        prepare=prepare,
+        ready_within=240.0,
+        stop_within=30.0,
+    )
+
+
+class Said:
+    """Whether a process has said something since it was last started."""
+
+    def __init__(self, postgres: str, kind: str, name: str, batches: int = 0) -> None:
+        self._postgres = postgres
+        self._kind = kind
+        self._name = name
+        self._batches = batches
+        self._since_ms = 0
+
+    def forget(self) -> None:
+        self._since_ms = time.time_ns() // 1_000_000
+
+    def missing(self) -> str | None:
+        report = last_report(self._postgres, self._kind, self._name, self._since_ms)
+        if report is None:
+            return "its first report"
+        return None if report.get("batches", 0) >= self._batches else "its first micro-batches"
