@@ -12,7 +12,7 @@ from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-_LENGTH = struct.Struct("!i")
+_LENGTHS = tuple(struct.pack("!i", length) for length in range(2048))
 _INT4, _INT8, _TEXT, _BYTEA, _BOOL = 23, 20, 25, 17, 16
 
 
@@ -50,18 +50,28 @@ def _header(oid: int, length: int) -> bytes:
 
 
 def _fixed(oid: int, code: str, width: int, values: Sequence[int]) -> bytes:
-    interleaved = [width] * (2 * len(values))
+    count = len(values)
+    if count and values.count(values[0]) == count:
+        return _header(oid, count) + struct.pack("!i" + code, width, values[0]) * count
+    interleaved = [width] * (2 * count)
     interleaved[1::2] = values
-    return _header(oid, len(values)) + struct.pack("!" + ("i" + code) * len(values), *interleaved)
+    return _header(oid, count) + struct.pack("!" + ("i" + code) * count, *interleaved)
 
 
 def _varying(oid: int, values: Sequence[bytes]) -> bytes:
-    pack = _LENGTH.pack
-    pieces = [_header(oid, len(values))]
-    for value in values:
-        pieces.append(pack(len(value)))
-        pieces.append(value)
-    return b"".join(pieces)
+    """Lengths come from a table, and a column of one value is made at once: this is the hottest code of a client."""
+    count = len(values)
+    if count and values.count(values[0]) == count:
+        return _header(oid, count) + (_length(values[0]) + values[0]) * count
+    pieces = [b""] * (2 * count)
+    pieces[::2] = [_length(value) for value in values]
+    pieces[1::2] = values
+    return _header(oid, count) + b"".join(pieces)
+
+
+def _length(value: bytes) -> bytes:
+    size = len(value)
+    return _LENGTHS[size] if size < len(_LENGTHS) else struct.pack("!i", size)
 
 
 def int4s(values: Sequence[int]) -> Int4s:

@@ -1,0 +1,93 @@
+"""Our side of the topics benchmark: the storage calls of a node, and the HTTP calls of the SDK."""
+
+import time
+
+from meantime import AsyncClient
+from meantime.sdk.messages import LeasedMessage
+from meantime.sdk.scheduling import Draft
+from meantime.topics.drafts import new_id
+from meantime.topics.model import Lease, NewMessage, Settings, Topic
+from meantime.topics.postgres import FIRST_MS, HolderRow, Messages, Taker, Window
+from meantime.topics.postgres_directory import Directory
+from meantime.topics.postgres_pool import Statements
+from meantime.topics.rules import bucket_of
+
+BODY = b'"' + b"x" * 198 + b'"'
+FLOOR_MARGIN_MS = 2000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Storage:
+    """The statements that a node runs, from one client, in batches."""
+
+    name = "meantime"
+
+    def __init__(self, statements: Statements, topic: Topic) -> None:
+        self.statements = statements
+        self.topic = topic
+        self.messages = Messages(statements, remember_ms=0)
+        self.floor_ms = FIRST_MS
+
+    @classmethod
+    async def open(cls, statements: Statements, name: str) -> "Storage":
+        directory = Directory(statements)
+        await directory.add(name, Settings(), now_ms())
+        topic = await directory.find(name)
+        assert isinstance(topic, Topic)
+        return cls(statements, topic)
+
+    async def create(self, count: int) -> None:
+        now = now_ms()
+        ids = [new_id(now) for _ in range(count)]
+        batch = [NewMessage(one, now, bucket_of(one, 64), "bench", True, BODY) for one in ids]
+        assert len(await self.messages.insert(self.topic, batch, now) or ()) == count
+
+    async def lease(self, count: int) -> list[Lease]:
+        """From the moving floor, as the dispatcher does between two scans of the whole past."""
+        now = now_ms()
+        window = Window(self.floor_ms, now, None)
+        leases = await self.messages.lease_due(self.topic, [Taker("bench", 60_000, count)], [0] * count, window, now)
+        if leases:
+            self.floor_ms = leases[0].due_at_ms - FLOOR_MARGIN_MS
+        return leases
+
+    async def delete(self, leases: list[Lease]) -> None:
+        rows = [HolderRow(self.topic.topic_id, one.id, one.version, "bench") for one in leases]
+        rows.sort(key=lambda row: row.id)
+        assert len(await self.messages.delete_held(rows, now_ms())) == len(leases)
+
+    async def store_future(self, count: int) -> None:
+        """Written by the server itself, in the form in which a node writes them."""
+        sql = (
+            "INSERT INTO topic_messages (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json,"
+            " producer_group, body) SELECT %(topic)s, 'f' || md5(n::text), %(base)s + n, %(base)s + n, n %% 64, 1, 0, 0, true,"
+            " 'bench', %(body)s FROM generate_series(1, %(count)s) AS n"
+        )
+        params = {"topic": self.topic.topic_id, "base": now_ms() + 86_400_000, "body": BODY, "count": count}
+        await self.statements.run(sql, params)
+        await self.statements.run("VACUUM (ANALYZE) topic_messages", {})
+
+
+class Http:
+    """The same over HTTP, with the SDK."""
+
+    name = "meantime, HTTP"
+
+    def __init__(self, client: AsyncClient, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+
+    async def create(self, count: int) -> None:
+        draft = Draft("x" * 198, after=0)
+        results = await self._client.schedule_many(self._topic, [draft] * count)
+        assert all(result.status == "created" for result in results)
+
+    async def lease(self, count: int) -> list[LeasedMessage]:
+        return await self._client.lease(self._topic, "bench", limit=count, lease_for=60)
+
+    async def delete(self, leases: list[LeasedMessage]) -> None:
+        outcomes = await self._client.delete_leases(self._topic, "bench", leases)
+        assert all(outcome.status == "ok" for outcome in outcomes)

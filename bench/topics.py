@@ -1,0 +1,364 @@
+"""Topics against pgmq and a plain SKIP LOCKED table: same server, same run, fsync on, bodies of 200 bytes.
+
+    python bench/topics.py                      everything, with 1,000,000 future messages
+    python bench/topics.py --future 5000000     the full size
+    python bench/topics.py --only storage,http  parts: storage http merging flat snapshot cycles lateness
+
+Absolute numbers depend on the machine and on what else runs on it; the ratios are what to look at. Measurements of the two
+sides alternate, and medians are compared.
+"""
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+import uvloop
+from _topics_ours import Http, Storage, now_ms
+from _topics_peers import Missing, Pgmq, PlainTable
+from rich.console import Console
+from rich.table import Table
+
+from meantime import AsyncClient
+from meantime.stack.session import running
+from meantime.topics.merging import Merger
+from meantime.topics.model import NewMessage
+from meantime.topics.postgres_pool import open_statements
+from meantime.topics.rules import bucket_of
+
+BATCH = 100
+console = Console(width=110)
+
+
+class Side(Protocol):
+    name: str
+
+    async def create(self, count: int) -> None: ...
+    async def lease(self, count: int) -> list[Any]: ...
+    async def delete(self, leases: list[Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Messages per second, by operation; one figure per round."""
+
+    create: list[float]
+    lease: list[float]
+    delete: list[float]
+    cycle: list[float]
+
+    def median(self, operation: str) -> float:
+        return statistics.median(getattr(self, operation))
+
+
+async def timed(work: Awaitable[Any]) -> float:
+    began = time.perf_counter()
+    await work
+    return time.perf_counter() - began
+
+
+async def measure_round(side: Side, rates: Rates, batches: int) -> None:
+    """One round: fill, lease all, delete all; then whole cycles."""
+    total = batches * BATCH
+
+    async def fill() -> None:
+        for _ in range(batches):
+            await side.create(BATCH)
+
+    rates.create.append(total / await timed(fill()))
+    await asyncio.sleep(0.02)
+    leased: list[list[Any]] = []
+
+    async def lease_all() -> None:
+        for _ in range(batches):
+            leased.append(await side.lease(BATCH))
+
+    rates.lease.append(total / await timed(lease_all()))
+
+    async def delete_all() -> None:
+        for leases in leased:
+            await side.delete(leases)
+
+    assert sum(map(len, leased)) == total, f"{side.name} leased {sum(map(len, leased))} of {total}"
+    rates.delete.append(total / await timed(delete_all()))
+    rates.cycle.append(await cycles(side, batches // 2))
+
+
+async def cycles(side: Side, batches: int) -> float:
+    """create → lease → delete, in messages per second."""
+    done = 0
+    began = time.perf_counter()
+    for _ in range(batches):
+        await side.create(BATCH)
+        leases = await side.lease(BATCH)
+        if leases:
+            await side.delete(leases)
+        done += len(leases)
+    return done / (time.perf_counter() - began)
+
+
+async def compare(sides: Sequence[Side], rounds: int, batches: int) -> dict[str, Rates]:
+    """Round by round, one side after the other, so that what else happens on the machine hits all alike."""
+    rates = {side.name: Rates([], [], [], []) for side in sides}
+    for side in sides:
+        await measure_round(side, Rates([], [], [], []), batches=max(4, batches // 8))
+    for _ in range(rounds):
+        for side in sides:
+            await measure_round(side, rates[side.name], batches)
+    return rates
+
+
+def show(title: str, rates: dict[str, Rates], ours: str, targets: dict[str, float]) -> None:
+    table = Table(title=title, title_justify="left")
+    table.add_column("batches of 100, thousands per second")
+    for name in rates:
+        table.add_column(name, justify="right")
+    table.add_column("ours ÷ pgmq", justify="right")
+    table.add_column("target", justify="right")
+    for operation in ("create", "lease", "delete", "cycle"):
+        row = [f"{one.median(operation) / 1000:.1f}" for one in rates.values()]
+        ratio = rates[ours].median(operation) / rates["pgmq"].median(operation) if "pgmq" in rates else None
+        target = targets.get(operation)
+        table.add_row(
+            "create → lease → delete" if operation == "cycle" else operation,
+            *row,
+            "–" if ratio is None else f"{ratio:.2f}",
+            f"≥ {target}" if target else "",
+        )
+    console.print(table)
+
+
+@dataclass
+class World:
+    uri: str
+    url: str
+    opened: AsyncExitStack
+    storage: Storage
+    pgmq: Pgmq | None
+    arguments: argparse.Namespace
+
+    def peers(self) -> list[Side]:
+        return [self.pgmq] if self.pgmq else []
+
+
+async def bench_storage(world: World) -> None:
+    plain = await PlainTable.open(world.uri)
+    rates = await compare([world.storage, *world.peers(), plain], rounds=5, batches=60)
+    await plain.close()
+    show("Storage calls", rates, "meantime", {"create": 1.5, "lease": 1.5, "cycle": 1.5})
+
+
+async def bench_http(world: World) -> None:
+    async with AsyncClient(world.url, producer_group="bench") as client:
+        await client.create_topic("bench.http")
+        rates = await compare([Http(client, "bench.http"), *world.peers()], rounds=5, batches=40)
+    show("Over HTTP with the SDK, against pgmq's direct SQL", rates, Http.name, {"create": 0.5, "lease": 0.5, "cycle": 0.5})
+
+
+async def bench_merging(world: World) -> None:
+    """200 callers with one message each: merged into shared statements, and one statement per caller."""
+    storage = world.storage
+
+    async def insert(messages: Sequence[NewMessage]) -> Sequence[None]:
+        await storage.messages.insert(storage.topic, messages, now_ms())
+        return [None] * len(messages)
+
+    async def one_by_one(message: NewMessage) -> None:
+        await insert([message])
+
+    merger: Merger[NewMessage, None] = Merger(insert)
+
+    async def merged(message: NewMessage) -> None:
+        await merger.submit([message])
+
+    alone = [await callers(one_by_one, "alone", each=10) for _ in range(3)]
+    together = [await callers(merged, "merged", each=40) for _ in range(3)]
+    async with AsyncClient(world.url, producer_group="bench") as client:
+        await client.create_topic("bench.callers")
+        over_http = [await http_callers(client, each=5) for _ in range(3)]
+    ratio = statistics.median(together) / statistics.median(alone)
+    console.print(
+        f"200 callers with one message each: merged {statistics.median(together) / 1000:.1f} k/s, one statement per caller "
+        f"{statistics.median(alone) / 1000:.1f} k/s: {ratio:.1f} × (target ≥ 5); over HTTP with the SDK "
+        f"{statistics.median(over_http) / 1000:.1f} k/s"
+    )
+
+
+async def callers(call: Callable[[NewMessage], Awaitable[None]], label: str, each: int) -> float:
+    stamp = time.time_ns()
+
+    async def caller(number: int) -> None:
+        for turn in range(each):
+            one = f"{label}-{stamp}-{number}-{turn}"
+            await call(NewMessage(one, now_ms() + 3_600_000, bucket_of(one, 64), "bench", True, b'"x"'))
+
+    return 200 * each / await timed(asyncio.gather(*(caller(number) for number in range(200))))
+
+
+async def http_callers(client: AsyncClient, each: int) -> float:
+    async def caller() -> None:
+        for _ in range(each):
+            await client.schedule("bench.callers", "x", after=3600)
+
+    return 200 * each / await timed(asyncio.gather(*(caller() for _ in range(200))))
+
+
+async def bench_flat(world: World) -> None:
+    """Lease and delete with an empty table, then with millions of future messages in it."""
+    future, peer_future = world.arguments.future, min(world.arguments.future, 1_000_000)
+    empty = await lease_and_delete(world.storage)
+    console.print(f"storing {future:,} future messages …")
+    took = await timed(world.storage.store_future(future))
+    full = await lease_and_delete(world.storage)
+    console.print(
+        f"Flat: lease + delete {empty / 1000:.1f} k/s with an empty table, {full / 1000:.1f} k/s with {future:,} future "
+        f"messages: {full / empty:.2f} (target ≥ 0.9); stored in {took:.0f} s"
+    )
+    if world.pgmq:
+        await world.pgmq.store_future(peer_future)
+        peer = await lease_and_delete(world.pgmq, batches=4)
+        console.print(f"      pgmq with {peer_future:,}: {peer / 1000:.2f} k/s; ours ÷ pgmq {full / peer:.0f} (target ≥ 50)")
+        async with await psycopg.AsyncConnection.connect(world.uri, autocommit=True) as connection:
+            await connection.execute("TRUNCATE pgmq.q_bench")
+    await bench_counting(world)
+
+
+async def bench_counting(world: World) -> None:
+    async with AsyncClient(world.url, producer_group="bench") as client:
+        took = await timed(client.count(world.storage.topic.name))
+        start = time.time() + 86_400
+        drawn = await timed(client.load(world.storage.topic.name, start, start + 600, 10))
+    console.print(f"      counting all of them took {took * 1000:.0f} ms; ten minutes in 60 slots {drawn * 1000:.0f} ms")
+
+
+async def lease_and_delete(side: Side, batches: int = 60, rounds: int = 3) -> float:
+    rates = []
+    for _ in range(rounds):
+        for _ in range(batches):
+            await side.create(BATCH)
+        await asyncio.sleep(0.02)
+        began, done = time.perf_counter(), 0
+        for _ in range(batches):
+            leases = await side.lease(BATCH)
+            await side.delete(leases)
+            done += len(leases)
+        rates.append(done / (time.perf_counter() - began))
+    return statistics.median(rates)
+
+
+async def bench_cycles(world: World) -> None:
+    """After many lease cycles it must be as quick as at the beginning."""
+    fresh = statistics.median([await cycles(world.storage, 60) for _ in range(3)])
+    for _ in range(world.arguments.cycles // (BATCH * 100)):
+        await cycles(world.storage, 100)
+    worn = statistics.median([await cycles(world.storage, 60) for _ in range(3)])
+    console.print(
+        f"Worn: whole cycle {fresh / 1000:.1f} k/s fresh, {worn / 1000:.1f} k/s after {world.arguments.cycles:,} lease "
+        f"cycles: {worn / fresh:.2f} (target ≥ 0.8)"
+    )
+
+
+async def bench_snapshot(world: World) -> None:
+    """An old snapshot is held open elsewhere: dead rows pile up where the scan begins."""
+    plain = await PlainTable.open(world.uri)
+    for side in (world.storage, plain):
+        before = statistics.median([await cycles(side, 60) for _ in range(3)])
+        async with await psycopg.AsyncConnection.connect(world.uri) as holder:
+            await holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            await holder.execute("SELECT count(*) FROM topics")
+            await cycles(side, 300)
+            during = statistics.median([await cycles(side, 60) for _ in range(3)])
+            await holder.rollback()
+        target = " (target ≥ 0.4)" if side is world.storage else ""
+        console.print(
+            f"Old snapshot, {side.name}: {before / 1000:.1f} k/s before, {during / 1000:.1f} k/s after 30,000 cycles under it: "
+            f"{during / before:.2f}{target}"
+        )
+    await plain.close()
+
+
+async def bench_lateness(world: World) -> None:
+    for rate, target_ms in ((500, 10), (2000, 25)):
+        p50, p99, early, worst = await lateness(world.url, rate, seconds=10)
+        console.print(
+            f"Lateness at {rate}/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms (target ≤ {target_ms}), worst {worst:.0f} ms; "
+            f"early: {early}"
+        )
+
+
+async def lateness(url: str, rate: int, seconds: int) -> tuple[float, float, int, float]:
+    """How long after its instant a waiting consumer has a message in hand, by the clock of this machine."""
+    topic, late_ms = f"bench.late.{rate}.{time.time_ns()}", []
+    async with AsyncClient(url, producer_group="bench") as client, asyncio.timeout(seconds + 60):
+        await client.create_topic(topic)
+        begin_ms = now_ms() + 3000
+        total = rate * seconds
+        for start in range(0, total, 1000):
+            messages = [
+                {"id": f"m{n}", "at_ms": begin_ms + n * 1000 // rate, "body": "x" * 198}
+                for n in range(start, min(start + 1000, total))
+            ]
+            await client._http.post(  # noqa: SLF001 - exact milliseconds
+                f"{url}/topics/{topic}/messages", json={"messages": messages}, headers={"X-Producer-Group": "bench"}
+            )
+        done: list[Any] = []
+        async for lease in client.consume(topic, "waiting", buffer=1000, lease_for=60, auto_extend=False):
+            late_ms.append(time.time() * 1000 - lease.message.created_for_ms)
+            done.append(lease)
+            if len(done) >= 100 or len(late_ms) == total:
+                leases, done = done, []
+                asyncio.get_running_loop().create_task(client.delete_leases(topic, "waiting", leases))
+            if len(late_ms) == total:
+                break
+    late_ms.sort()
+    return late_ms[len(late_ms) // 2], late_ms[len(late_ms) * 99 // 100], sum(one < 0 for one in late_ms), late_ms[-1]
+
+
+PARTS = {
+    "storage": bench_storage,
+    "http": bench_http,
+    "merging": bench_merging,
+    "lateness": bench_lateness,
+    "cycles": bench_cycles,
+    "snapshot": bench_snapshot,
+    "flat": bench_flat,
+}
+
+
+async def main(arguments: argparse.Namespace, uri: str, url: str) -> None:
+    async with AsyncExitStack() as opened:
+        statements = await opened.enter_async_context(open_statements(uri, size=40))
+        storage = await Storage.open(statements, "bench.storage")
+        try:
+            pgmq: Pgmq | None = await Pgmq.open(uri)
+        except Missing as missing:
+            console.print(f"pgmq is missing, so there is nothing to compare with: {missing}")
+            pgmq = None
+        world = World(uri, url, opened, storage, pgmq, arguments)
+        for name in arguments.only:
+            await PARTS[name](world)
+        if pgmq:
+            await pgmq.close()
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--future", type=int, default=1_000_000, help="how many future messages to store for `flat`")
+    parser.add_argument("--cycles", type=int, default=200_000, help="how many lease cycles to wear the table with")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help="comma-separated parts")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    arguments = parse()
+    with tempfile.TemporaryDirectory(prefix="meantime-bench-") as folder:
+        console.print("starting a stack with one node …")
+        with running(Path(folder) / "data", nodes=1, kafka=1) as places:
+            uvloop.run(main(arguments, places.postgres, places.nodes[0].url))
