@@ -32,6 +32,7 @@ MODULES = (
     "timers",
     "workers",
     "bench",
+    "chaos",
     "guidance",
 )
 

@@ -68,6 +68,9 @@ class Admin:
         led = [partition for partition in described.partitions if partition.leader is not None]
         return len(described.partitions) if len(led) == len(described.partitions) else 0
 
+    async def topics(self) -> set[str]:
+        return set((await asyncio.to_thread(self._client.list_topics, timeout=self._timeout)).topics)
+
     async def create(self, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(settings))
         futures = self._client.create_topics([new], request_timeout=self._timeout, operation_timeout=self._timeout)

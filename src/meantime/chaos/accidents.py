@@ -1,0 +1,100 @@
+"""What happens to the system during a switch: each accident is a small story about one process."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meantime.stack.control import status
+from meantime.stack.folder import Folder
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The running stack, as someone sees it who wants to break it. `freeze_for` is longer than a session lives."""
+
+    folder: Folder
+    fault_file: Path
+    freeze_for: float
+
+    def pid(self, name: str) -> int | None:
+        return next((process.pid for process in status(self.folder).processes if process.name == name), None)
+
+    def send(self, name: str, number: int) -> int | None:
+        pid = self.pid(name)
+        if pid is not None:
+            os.kill(pid, number)
+        return pid
+
+    def plan(self, point: str, action: str) -> None:
+        """The next node that passes this point of a switch kills or stops itself."""
+        self.fault_file.write_text(f"{point} {action}")
+
+    def mend(self, names: Iterable[str]) -> None:
+        """An accident that has not happened will not happen any more; whoever is frozen goes on."""
+        self.fault_file.unlink(missing_ok=True)
+        for name in names:
+            self.send(name, signal.SIGCONT)
+
+    async def revive_stopped(self, name: str) -> None:
+        await asyncio.sleep(self.freeze_for)
+        self.send(name, signal.SIGCONT)
+
+
+Happen = Callable[[Site, str, str, float], Coroutine[Any, Any, None]]
+"""Takes the site, the initiator's name, a bystander's name and a delay in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accident:
+    name: str
+    happen: Happen
+    plan: tuple[str, str] | None = None
+    """A point of the switch and what the initiator does to itself there."""
+
+
+async def nothing(site: Site, initiator: str, bystander: str, delay: float) -> None:
+    """A switch in peace, for comparison."""
+
+
+async def kill_bystander(site: Site, initiator: str, bystander: str, delay: float) -> None:
+    await asyncio.sleep(delay)
+    site.send(bystander, signal.SIGKILL)
+
+
+async def freeze_bystander(site: Site, initiator: str, bystander: str, delay: float) -> None:
+    """It wakes up with publishes in flight, long after its session has ended."""
+    site.send(bystander, signal.SIGSTOP)
+    await site.revive_stopped(bystander)
+
+
+async def kill_initiator(site: Site, initiator: str, bystander: str, delay: float) -> None:
+    await asyncio.sleep(delay)
+    site.send(initiator, signal.SIGKILL)
+
+
+async def kill_zookeeper(site: Site, initiator: str, bystander: str, delay: float) -> None:
+    await asyncio.sleep(delay)
+    site.send("zookeeper", signal.SIGKILL)
+
+
+async def revive_initiator(site: Site, initiator: str, bystander: str, delay: float) -> None:
+    """It has stopped itself in the middle of the switch; by the time it goes on, others have concluded it."""
+    await site.revive_stopped(initiator)
+
+
+DECK: tuple[Accident, ...] = (
+    Accident("initiator killed after the commit", nothing, ("committed", "kill")),
+    Accident("a node frozen beyond its session", freeze_bystander),
+    Accident("initiator killed before the commit", nothing, ("sealed", "kill")),
+    Accident("ZooKeeper killed", kill_zookeeper),
+    Accident("a node killed", kill_bystander),
+    Accident("initiator frozen between seal and commit", revive_initiator, ("sealed", "stop")),
+    Accident("initiator killed with the lock", nothing, ("locked", "kill")),
+    Accident("initiator killed at any moment", kill_initiator),
+    Accident("initiator frozen before the seal", revive_initiator, ("acknowledged", "stop")),
+    Accident("none", nothing),
+)

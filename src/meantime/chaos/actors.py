@@ -1,0 +1,130 @@
+"""Those who use the system while it is being broken: publishers at full speed, readers that never stop, and a switcher.
+
+They speak plain HTTP and know every node; when one does not answer they go to another, as a client with several addresses
+would. What they hear goes into their histories.
+"""
+
+import asyncio
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import msgspec
+
+from meantime.chaos.histories import Lane, Mark, Published
+
+TRANSPORT_TROUBLE = (httpx.HTTPError, OSError)
+
+
+class Publisher:
+    """Sends numbered events to one lane, one batch after the other."""
+
+    def __init__(self, name: str, lane: Lane, urls: Sequence[str], rng: random.Random) -> None:
+        self.history = Published(lane, name)
+        self.surprises: list[str] = []
+        self._urls = itertools.cycle(rng.sample(urls, len(urls)))
+        self._rng = rng
+        self._next = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async with httpx.AsyncClient(timeout=httpx.Timeout(60.0, connect=2.0)) as client:
+            url = next(self._urls)
+            while not stop.is_set():
+                if not await self._publish(client, url):
+                    url = next(self._urls)
+                    await asyncio.sleep(0.05)
+
+    async def _publish(self, client: httpx.AsyncClient, url: str) -> bool:
+        """Whether to stay with this node."""
+        numbers = range(self._next, self._next + self._rng.randint(1, 40))
+        self._next = numbers.stop
+        self.history.unanswered.update(numbers)
+        lane = self.history.lane
+        try:
+            answer = await client.post(f"{url}/event-types/{lane.event_type}/events", content=self._batch(numbers))
+        except TRANSPORT_TROUBLE:
+            return False
+        self._note(numbers, answer)
+        return answer.status_code in (200, 207)
+
+    def _batch(self, numbers: range) -> bytes:
+        partition = str(self.history.lane.partition)
+        who = self.history.publisher
+        return msgspec.json.encode([{"p": who, "n": number, "metadata": {"partition": partition}} for number in numbers])
+
+    def _note(self, numbers: range, answer: httpx.Response) -> None:
+        written: list[int] = []
+        if answer.status_code == 200:
+            written = list(numbers)
+        elif answer.status_code == 207:
+            written = [
+                number
+                for number, item in zip(numbers, answer.json(), strict=True)
+                if item["publishing_status"] == "submitted"
+            ]
+        elif answer.status_code != 503:
+            self.surprises.append(f"publish: {answer.status_code} {answer.text[:200]}")
+        self.history.acknowledged += written
+        self.history.unanswered.difference_update(written)
+
+
+class Reader:
+    """Reads every partition of an event type from the beginning, going on from its cursors wherever it was cut off."""
+
+    def __init__(self, event_type: str, partitions: int, urls: Sequence[str], rng: random.Random) -> None:
+        self.event_type = event_type
+        self.read: dict[Lane, list[Mark]] = defaultdict(list)
+        self.surprises: list[str] = []
+        self._cursors = {str(partition): "BEGIN" for partition in range(partitions)}
+        self._urls = itertools.cycle(rng.sample(urls, len(urls)))
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.read.values()))
+
+    async def run(self) -> None:
+        async with httpx.AsyncClient(timeout=httpx.Timeout(None, connect=2.0, read=15.0)) as client:
+            for url in self._urls:
+                try:
+                    await self._follow(client, url)
+                except TRANSPORT_TROUBLE:
+                    await asyncio.sleep(0.1)
+
+    async def _follow(self, client: httpx.AsyncClient, url: str) -> None:
+        cursors = [{"partition": partition, "offset": offset} for partition, offset in self._cursors.items()]
+        path = f"{url}/event-types/{self.event_type}/events?batch_limit=100&batch_flush_timeout=1"
+        headers = {"X-Nakadi-Cursors": msgspec.json.encode(cursors).decode()}
+        async with client.stream("GET", path, headers=headers) as answer:
+            if answer.status_code != 200:
+                await self._refused(answer)
+                return
+            async for line in answer.aiter_lines():
+                self._note(msgspec.json.decode(line))
+
+    async def _refused(self, answer: httpx.Response) -> None:
+        if answer.status_code != 503:
+            self.surprises.append(f"read: {answer.status_code} {(await answer.aread())[:200]!r}")
+        await asyncio.sleep(0.2)
+
+    def _note(self, line: dict[str, Any]) -> None:
+        partition = line["cursor"]["partition"]
+        marks = [Mark(event["p"], event["n"]) for event in line.get("events", ())]
+        self.read[Lane(self.event_type, int(partition))] += marks
+        self._cursors[partition] = line["cursor"]["offset"]
+
+
+async def switch(url: str, event_type: str, storage_id: str, key: str) -> tuple[int, str]:
+    """Ask one node for a switch; 0 stands for no answer."""
+    try:
+        async with httpx.AsyncClient(timeout=httpx.Timeout(60.0, connect=2.0)) as client:
+            answer = await client.post(
+                f"{url}/event-types/{event_type}/timelines",
+                json={"storage_id": storage_id},
+                headers={"Idempotency-Key": key},
+            )
+    except TRANSPORT_TROUBLE as error:
+        return 0, type(error).__name__
+    return answer.status_code, answer.text

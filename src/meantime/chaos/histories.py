@@ -1,0 +1,91 @@
+"""Histories of publishers and readers, and the judgement over them: pure, so that it can be tested with planted faults.
+
+A publisher writes to one partition of one event type, numbers its events, and waits for an answer before it sends the next
+batch. So whatever was acknowledged must be read once, and in the order of its numbers; what was not acknowledged may have
+been written or not, but not twice. A reader notes what it gets, partition by partition, in the order in which it came.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Lane(NamedTuple):
+    """One partition of one event type."""
+
+    event_type: str
+    partition: int
+
+
+class Mark(NamedTuple):
+    """One event: who published it, and its number there."""
+
+    publisher: str
+    number: int
+
+
+@dataclass(slots=True)
+class Published:
+    """What one publisher knows. `acknowledged` in the order of the answers."""
+
+    lane: Lane
+    publisher: str
+    acknowledged: list[int] = field(default_factory=list)
+    unanswered: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with what a reader got; nothing is the only good answer."""
+
+    lost: tuple[tuple[Lane, Mark], ...] = ()
+    twice: tuple[tuple[Lane, Mark], ...] = ()
+    out_of_order: tuple[tuple[Lane, Mark], ...] = ()
+    unheard_of: tuple[tuple[Lane, Mark], ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return not (self.lost or self.twice or self.out_of_order or self.unheard_of)
+
+    def __str__(self) -> str:
+        parts = {
+            "lost": self.lost,
+            "twice": self.twice,
+            "out of order": self.out_of_order,
+            "unheard of": self.unheard_of,
+        }
+        return ", ".join(f"{len(found)} {name}" for name, found in parts.items())
+
+
+def judge(published: Iterable[Published], read: Mapping[Lane, list[Mark]]) -> Verdict:
+    """Hold what one reader got against what all publishers know."""
+    lost: list[tuple[Lane, Mark]] = []
+    twice: list[tuple[Lane, Mark]] = []
+    disordered: list[tuple[Lane, Mark]] = []
+    sent: dict[Lane, set[Mark]] = {}
+    for one in published:
+        numbers = [mark.number for mark in read.get(one.lane, ()) if mark.publisher == one.publisher]
+        seen = Counter(numbers)
+        lost += [(one.lane, Mark(one.publisher, number)) for number in one.acknowledged if number not in seen]
+        twice += [(one.lane, Mark(one.publisher, number)) for number, count in seen.items() if count > 1]
+        acknowledged = set(one.acknowledged)
+        disordered += [
+            (one.lane, Mark(one.publisher, number)) for number in _overtaken(n for n in numbers if n in acknowledged)
+        ]
+        sent.setdefault(one.lane, set()).update(Mark(one.publisher, number) for number in acknowledged | one.unanswered)
+    unheard = [(lane, mark) for lane, marks in read.items() for mark in marks if mark not in sent.get(lane, ())]
+    return Verdict(tuple(lost), tuple(twice), tuple(disordered), tuple(unheard))
+
+
+def _overtaken(numbers: Iterable[int]) -> list[int]:
+    """Those that come after a greater one; repetitions are not counted here."""
+    greatest, late, seen = -1, [], set[int]()
+    for number in numbers:
+        if number in seen:
+            continue
+        seen.add(number)
+        if number < greatest:
+            late.append(number)
+        greatest = max(greatest, number)
+    return late
