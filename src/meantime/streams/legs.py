@@ -28,6 +28,8 @@ HELD_BYTES = 8 << 20
 Key = tuple[str, int]
 """An event type and a partition of it."""
 
+TopicPartition = tuple[str, int]
+
 
 @dataclass(slots=True, eq=False)
 class Feed:
@@ -42,41 +44,45 @@ class Feed:
 
 
 class Leg:
+    """Everything here happens on the event loop; only the consumer's own calls are made in threads, one after the other,
+    because a consumer keeps other calls waiting while it is being polled."""
+
     def __init__(self, threads: Executor, deliver: Callable[["Leg", list[Run]], None]) -> None:
         self._threads = threads
         self._deliver = deliver
-        self._reader: RunReader | None = None
         self._gate = asyncio.Event()
         self._looked_at = asyncio.Event()
         self._left = False
         self._failure: Exception | None = None
-        self.places: dict[tuple[str, int], tuple[Feed, int]] = {}
+        self._changes: list[tuple[list[TopicPlace], list[TopicPartition]]] = []
+        self._live: set[TopicPartition] = set()
+        self.places: dict[TopicPartition, tuple[Feed, int]] = {}
         self.held_bytes = 0
 
-    async def open(self, storage: Storage, foreign: list[str], *, timed: bool = False) -> None:
-        self._reader = await self._in_thread(partial(RunReader, storage, foreign, timed=timed))
-
-    async def add(self, additions: list[tuple[Feed, int, TopicPlace]]) -> None:
+    def add(self, additions: list[tuple[Feed, int, TopicPlace]]) -> None:
         for feed, order, (topic, partition, _) in additions:
             self.places[topic, partition] = (feed, order)
             feed.legs[order] = self
-        assert self._reader is not None
-        await self._in_thread(self._reader.add, [place for _, _, place in additions])
+        self._changes.append(([place for _, _, place in additions], []))
         self.regulate()
 
-    async def drop(self, places: list[tuple[str, int]]) -> None:
-        """Read these no longer; the leg is left when nothing remains."""
-        dropped = [place for place in places if self.places.pop(place, None)]
+    def drop(self, place: TopicPartition) -> None:
+        """Read this no longer; the leg is left when nothing remains."""
+        if self.places.pop(place, None):
+            self._live.discard(place)
+            self._changes.append(([], [place]))
         if not self.places:
             self.leave()
-        elif dropped and self._reader is not None:
-            await self._in_thread(self._reader.remove, dropped)
         self.regulate()
+
+    def reader_of(self, place: TopicPartition) -> tuple[Feed, int] | None:
+        """Who reads this place and in which timeline; None for what comes late for somebody who has gone."""
+        return self.places.get(place) if place in self._live else None
 
     def regulate(self) -> None:
         """Take records only if somebody has got here, and not more than the others can let wait."""
         wanted = any(feed.order >= order for feed, order in self.places.values()) and self.held_bytes < HELD_BYTES
-        if wanted or self._left:
+        if wanted or self._changes or self._left:
             self._gate.set()
         else:
             self._gate.clear()
@@ -94,19 +100,32 @@ class Leg:
         self._gate.set()
         self._looked_at.set()
 
-    async def run(self) -> None:
+    async def run(self, storage: Storage, foreign: list[str], *, timed: bool = False) -> None:
         """Take chunk after chunk until the leg is left, then close it."""
-        assert self._reader is not None
+        reader: RunReader | None = None
         try:
+            reader = await self._in_thread(partial(RunReader, storage, foreign, timed=timed))
             while not self._left:
                 await self._gate.wait()
-                if not self._left:
-                    await self._take(self._reader)
+                if self._changes:
+                    await self._change(reader)
+                elif not self._left:
+                    await self._take(reader)
         except Exception as error:
             self._failure = error
             self._deliver(self, [])
         finally:
-            await self._in_thread(self._reader.close)
+            if reader is not None:
+                await self._in_thread(reader.close)
+
+    async def _change(self, reader: RunReader) -> None:
+        added, dropped = self._changes.pop(0)
+        if added:
+            await self._in_thread(reader.add, added)
+            self._live |= {(topic, partition) for topic, partition, _ in added} & self.places.keys()
+        if dropped:
+            await self._in_thread(reader.remove, dropped)
+        self.regulate()
 
     async def _take(self, reader: RunReader) -> None:
         runs = await self._in_thread(reader.take, POLL_FOR)

@@ -98,7 +98,6 @@ class Source:
         self._legs: dict[tuple[str, int], Leg] = {}
         self._chunks: deque[tuple[Leg, list[Run]]] = deque()
         self._news = asyncio.Event()
-        self._arranging = asyncio.Lock()
         self._gone: list[str] = []
         self._lost: list[Key] = []
         self._closed = False
@@ -112,18 +111,19 @@ class Source:
             course.feeds[key] = feed
             self._settle(course, feed)
             feeds.append(feed)
-        await self._arrange(feeds)
         if self._closed:
             self.close()
+        else:
+            self._arrange(feeds)
 
-    async def drop(self, keys: list[Key]) -> None:
+    def drop(self, keys: list[Key]) -> None:
         for key in keys:
             course = self._courses.get(key[0])
             feed = course.feeds.pop(key, None) if course is not None else None
             if course is None or feed is None or self._closed:
                 continue
             for order in list(feed.legs):
-                await self._detach(course, feed, order)
+                self._detach(course, feed, order)
             if not course.feeds and course.watch is not None:
                 course.watch.cancel()
                 del self._courses[key[0]]
@@ -147,8 +147,7 @@ class Source:
                 self._accept(leg, run, haul, moved)
             leg.regulate()
             leg.looked_at()
-        if moved:
-            await self._arrange(list(moved))
+        self._arrange(list(moved))
         return haul
 
     def wake(self) -> None:
@@ -168,7 +167,7 @@ class Source:
     # Walking
 
     def _accept(self, leg: Leg, run: Run, haul: Haul, moved: set[Feed]) -> None:
-        feed, order = leg.places.get((run.topic, run.partition), (None, 0))
+        feed, order = leg.reader_of((run.topic, run.partition)) or (None, 0)
         if feed is None or order < feed.order:
             return
         if order > feed.order:
@@ -223,44 +222,40 @@ class Source:
 
     # Placing
 
-    async def _arrange(self, feeds: list[Feed]) -> None:
+    def _arrange(self, feeds: list[Feed]) -> None:
         """Give each feed its legs: for where it is and for what comes next; take it off those behind it."""
-        async with self._arranging:
-            additions: dict[Leg, list[tuple[Feed, int, TopicPlace]]] = {}
-            for feed in feeds:
-                course = self._courses.get(feed.key[0])
-                if course is None or feed.key not in course.feeds:
-                    continue
-                for order in [order for order in feed.legs if order < feed.order]:
-                    await self._detach(course, feed, order)
-                for timeline in course.ahead(feed):
-                    if timeline.order not in feed.legs and not timeline.deleted:
-                        start = feed.reached + 1 if timeline.order == feed.order else 0
-                        leg = await self._leg(course, timeline)
-                        place = (timeline.topic, feed.key[1], start)
-                        additions.setdefault(leg, []).append((feed, timeline.order, place))
-                for leg in feed.legs.values():
-                    leg.regulate()
-            for leg, added in additions.items():
-                await leg.add(added)
+        additions: dict[Leg, list[tuple[Feed, int, TopicPlace]]] = {}
+        for feed in feeds:
+            course = self._courses[feed.key[0]]
+            for timeline in course.ahead(feed):
+                if timeline.order not in feed.legs and not timeline.deleted:
+                    start = feed.reached + 1 if timeline.order == feed.order else 0
+                    place = (timeline.topic, feed.key[1], start)
+                    additions.setdefault(self._leg(course, timeline), []).append((feed, timeline.order, place))
+        for leg, added in additions.items():
+            leg.add(added)
+        for feed in feeds:
+            for order in [order for order in feed.legs if order < feed.order]:
+                self._detach(self._courses[feed.key[0]], feed, order)
+            for leg in feed.legs.values():
+                leg.regulate()
 
-    async def _leg(self, course: Course, timeline: Timeline) -> Leg:
+    def _leg(self, course: Course, timeline: Timeline) -> Leg:
         key = (timeline.event_type, timeline.order)
         if key not in self._legs:
-            leg = Leg(self._threads, self._receive)
+            leg = self._legs[key] = Leg(self._threads, self._receive)
             adopted = course.entry.event_type.adopt_topic
             foreign = [timeline.topic] if timeline.topic == adopted else []
-            await leg.open(self._catalog.storage(timeline.storage_id), foreign, timed=self._timed)
-            self._legs[key] = leg
-            task = asyncio.create_task(leg.run(), name=f"leg {key[0]} {key[1]}")
+            storage = self._catalog.storage(timeline.storage_id)
+            task = asyncio.create_task(leg.run(storage, foreign, timed=self._timed), name=f"leg {key[0]} {key[1]}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return self._legs[key]
 
-    async def _detach(self, course: Course, feed: Feed, order: int) -> None:
+    def _detach(self, course: Course, feed: Feed, order: int) -> None:
         leg = feed.legs.pop(order)
         feed.held.pop(order, None)
-        await leg.drop([(course.timeline(order).topic, feed.key[1])])
+        leg.drop((course.timeline(order).topic, feed.key[1]))
         if not leg.places:
             self._legs.pop((feed.key[0], order), None)
 
@@ -278,15 +273,15 @@ class Source:
             course = self._courses[name] = Course(entry)
             course.watch = asyncio.create_task(self._follow(name, course), name=f"timelines of {name}")
         elif order > course.entry.active.order:
-            await self._learn(course, entry)
+            self._learn(course, entry)
         return course
 
-    async def _learn(self, course: Course, entry: Entry) -> None:
+    def _learn(self, course: Course, entry: Entry) -> None:
         self._become_real(course, entry)
         course.learn(entry)
         for feed in course.feeds.values():
             self._settle(course, feed)
-        await self._arrange(list(course.feeds.values()))
+        self._arrange(list(course.feeds.values()))
 
     async def _follow(self, name: str, course: Course) -> None:
         while True:
@@ -300,7 +295,7 @@ class Source:
                 continue
             if not course.is_same(entry):
                 break
-            await self._learn(course, entry)
+            self._learn(course, entry)
         self._gone.append(name)
         self._news.set()
 

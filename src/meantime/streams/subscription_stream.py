@@ -120,7 +120,7 @@ class SubscriptionStream:
         self._log.warning("events_expired_unread", event_type=key[0], partition=key[1])
         entry = await self._host.reading.catalog.reload(key[0])
         oldest = await self._host.reading.offsets(entry).readable(key[1], Place.BEGIN)
-        await self._source.drop([key])
+        self._source.drop([key])
         await self._source.add({key: oldest})
 
     # Commits and ends, from wherever they come
@@ -265,7 +265,7 @@ class SubscriptionStream:
 
     async def _give_up(self, lane: Lane) -> None:
         self._lanes.held.pop(lane.key, None)
-        await self._source.drop([lane.key])
+        self._source.drop([lane.key])
         with suppress(StorageUnavailable):
             await self._host.store.release(self.subscription.id, lane.key, self.id)
         await self._seats.give_up(lane.key)
