@@ -90,7 +90,7 @@ def run(
     app = load(target, Path.cwd())
     found = discover(data)
     options = WorkerOptions(
-        urls=tuple(url.split(",")) if url else found.urls,
+        urls=(url,) if url else found.urls,
         zookeeper=zookeeper or found.zookeeper,
         key=key or found.key,
         namespace=namespace,

@@ -9,9 +9,10 @@ import os
 import random
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -20,6 +21,7 @@ from meantime.coordination.session import SessionOptions, open_session
 from meantime.coordination.tasks import running
 from meantime.errors import Invalid, MeantimeError
 from meantime.sdk.async_client import AsyncClient
+from meantime.sdk.core import addresses
 from meantime.workers.app import App
 from meantime.workers.balancer import Work
 from meantime.workers.claims import Claim
@@ -82,7 +84,8 @@ async def open_worker(app: App, options: WorkerOptions, stop: asyncio.Event) -> 
     async with AsyncExitStack() as stack:
         stack.callback(threads.close)
         context = await stack.enter_async_context(entered(app.context))
-        urls = random.sample(options.urls, len(options.urls))
+        urls = addresses(",".join(options.urls))
+        urls = tuple(random.sample(urls, len(urls)))
         client = await stack.enter_async_context(AsyncClient(urls, options.key, producer_group=app.name))
         session = await stack.enter_async_context(open_session(options.session()))
         namespace = namespace_path(session.root, options.namespace)
@@ -115,23 +118,36 @@ class Worker:
         self._tools = Tools(self._gate, self._feeds, execution, afterwards, self._stop_worker)
         self._comeback = Comeback(client, app, execution, afterwards, self._gate, self._stop_worker)
         self._works: dict[str, QueueWork] = {}
+        self._failure: Exception | None = None
 
     async def run(self) -> None:
         """Until told to stop and everything is handed over."""
         consumer_id = f"{self._app.name}:{socket.gethostname()[:20]}:{os.getpid()}:{random.randrange(1 << 32):08x}"
+        duties = {
+            "nodes": self._learn_nodes(),
+            "discovery": self._discovery.run(),
+            "gate": self._gate.run(self._store),
+        }
+        if self._options.metrics_port is not None:
+            duties["lag"] = follow_lag(self._client, self._positions)
         async with AsyncExitStack() as stack:
-            for name, duty in (
-                ("nodes", self._learn_nodes()),
-                ("discovery", self._discovery.run()),
-                ("gate", self._gate.run(self._store)),
-            ):
-                await stack.enter_async_context(running(duty, name=name))
-            if self._options.metrics_port is not None:
-                await stack.enter_async_context(running(follow_lag(self._client, self._positions), name="lag"))
-            async with running(self._comeback.run(_identifier(consumer_id)), name="comeback"):
+            for name, duty in duties.items():
+                await stack.enter_async_context(running(self._guarded(duty), name=name))
+            async with running(self._guarded(self._comeback.run(_identifier(consumer_id))), name="comeback"):
                 await self.membership.run(self._stop)
             await self._comeback.finish()
             await self._feeds.close()
+        if self._failure:
+            raise self._failure
+
+    async def _guarded(self, duty: Coroutine[Any, Any, None]) -> None:
+        """A duty that fails takes the worker down in order: half a worker is worse than none."""
+        try:
+            await duty
+        except Exception as error:
+            log.exception("worker_failed")
+            self._failure = error
+            self._stop.set()
 
     def _begin(self, claims: Sequence[Claim], rested: Callable[[], None]) -> list[Work]:
         """Work on these queues; those of one event type share a stream."""

@@ -1,0 +1,378 @@
+"""Jobs in real worker processes: order, positions, failures, time limits, and being told what to do."""
+
+import signal
+import time
+
+import pytest
+from workers_tools import Workshop, orders
+
+from conftest import RunningStack
+from meantime.workers.rules import instant_of
+
+
+@pytest.fixture
+def shop(cluster: RunningStack, folder):
+    workshop = Workshop(folder, cluster.urls, cluster.places.zookeeper)
+    yield workshop
+    workshop.close()
+
+
+SIMPLE = """
+    app = App("$app")
+
+    @app.job("orders-$id")
+    async def handle(message, context):
+        note(message)
+"""
+
+
+def test_every_message_is_done_once_and_in_order_and_positions_are_kept(shop):
+    shop.write(SIMPLE)
+    shop.create("orders", partitions=4)
+    shop.publish("orders", 100)
+    worker = shop.start()
+    records = shop.wait_for(100)
+    shop.publish("orders", 20, start=100)
+    records = shop.wait_for(120)
+    assert sorted(shop.numbers()) == list(range(120))
+    assert all(cursors == sorted(cursors) for cursors in orders(records).values())
+    assert worker.stop() == 0
+    queues = shop.queues()
+    assert [queue["lag"] for queue in queues] == [0, 0, 0, 0]
+    for queue in queues:
+        mine = [record for record in records if record["partition"] == queue["partition"]]
+        assert queue["cursor"] == mine[-1]["cursor"]
+        assert instant_of(queue["last"]) == round(mine[-1]["written_at"] * 1000)
+    assert shop.holdings() == {}
+
+
+def test_the_next_worker_goes_on_exactly_after_the_last_recorded_message(shop):
+    shop.write(SIMPLE)
+    shop.create("orders", partitions=2)
+    shop.publish("orders", 30)
+    first = shop.start()
+    shop.wait_for(10)
+    assert first.stop() == 0
+    done = len(shop.records())
+    shop.publish("orders", 10, start=30)
+    second = shop.start()
+    records = shop.wait_for(40)
+    assert second.stop() == 0
+    assert sorted(shop.numbers()) == list(range(40))
+    assert {record["pid"] for record in records[done:]} == {second.pid}
+
+
+def test_plain_functions_of_many_queues_run_side_by_side(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id")
+        def handle(message, context):
+            time.sleep(1.0)
+            note(message)
+    """)
+    shop.create("orders", partitions=8)
+    shop.publish("orders", 32)
+    shop.start()
+    records = shop.wait(lambda records: len({record["partition"] for record in records}) == 8)
+    first = {record["partition"]: record["at"] for record in reversed(records)}
+    assert max(first.values()) - min(first.values()) < 0.9
+
+
+def test_a_failing_job_comes_back_later_while_its_queue_goes_on(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id", retry=Retry(attempts=5, delay=0.3, factor=2.0, jitter=0.0))
+        async def handle(message, context):
+            note(message)
+            if message.event["n"] == 0 and message.attempt < 3:
+                raise ValueError("not yet")
+    """)
+    shop.create("orders")
+    shop.publish("orders", 5)
+    worker = shop.start()
+    records = shop.wait_for(7)
+    mine = [record for record in records if record["event"]["n"] == 0]
+    assert [record["attempt"] for record in mine] == [1, 2, 3]
+    assert mine[1]["at"] - mine[0]["at"] >= 0.3
+    assert mine[2]["at"] - mine[1]["at"] >= 0.6
+    assert mine[2]["cursor"] == mine[0]["cursor"]
+    assert [record["event"]["n"] for record in records if record["event"]["n"]] == [1, 2, 3, 4]
+    assert records.index(mine[1]) > 1, "the queue did not wait"
+    assert worker.stop() == 0
+    assert shop.client.count(f"{shop.app}.retry") == 0
+
+
+def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_history(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id", retry=Retry(attempts=2, delay=0.1))
+        def handle(message, context):
+            note(message)
+            raise ValueError("never")
+
+        @app.job("users-$id")
+        def forget(message, context):
+            note(message)
+            raise KeyError("at once")
+    """)
+    shop.create("orders")
+    shop.create("users")
+    shop.publish("orders", 1)
+    shop.publish("users", 1)
+    shop.start()
+    shop.wait_for(3)
+    dead = f"{shop.app}.dead"
+    shop.wait_until(lambda: _count(shop, dead) == 2)
+    letters = {lease.body["event_type"]: lease.body for lease in shop.client.lease(dead, "me", limit=10)}
+    letter = letters[shop.name("orders")]
+    assert letter["event"] == {"n": 0}
+    assert (letter["partition"], letter["cursor"]) == ("0", "001-0001-000000000000000000")
+    assert letter["error"] == "ValueError: never"
+    assert letter["attempts"] == 2
+    assert "Traceback" in letter["traceback"]
+    assert "jobs.py" in letter["traceback"]
+    assert [past["attempt"] for past in letter["history"]] == [1, 2]
+    assert letters[shop.name("users")]["attempts"] == 1
+    assert all(queue["lag"] == 0 for queue in shop.queues())
+
+
+def _count(shop, topic):
+    from meantime.errors import NotFound
+
+    try:
+        return shop.client.count(topic)
+    except NotFound:
+        return 0
+
+
+def test_a_blocking_job_keeps_strict_order(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id", on_error="block", retry=Retry(delay=0.1, factor=1.0))
+        async def handle(message, context):
+            note(message)
+            if message.event["n"] == 1 and message.attempt < 4:
+                raise ValueError("not yet")
+    """)
+    shop.create("orders")
+    shop.publish("orders", 4)
+    shop.start()
+    records = shop.wait_for(7)
+    assert [(record["event"]["n"], record["attempt"]) for record in records] == [
+        (0, 1),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (1, 4),
+        (2, 1),
+        (3, 1),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "wait"), [("async def", "await asyncio.sleep(30)"), ("def", "time.sleep(3)")])
+def test_a_job_that_takes_too_long_has_failed(shop, kind, wait):
+    shop.write(f"""
+        app = App("$app")
+
+        @app.job("orders-$id", time_limit=0.3)
+        {kind} handle(message, context):
+            note(message)
+            if message.event["n"] == 0:
+                {wait}
+                note(message, late=True)
+    """)
+    shop.create("orders")
+    shop.publish("orders", 2)
+    shop.start()
+    records = shop.wait_for(2)
+    assert [record["event"]["n"] for record in records] == [0, 1]
+    assert records[1]["at"] - records[0]["at"] < 2.0
+    (letter,) = shop.client.lease(f"{shop.app}.dead", "me")
+    assert "0.3 s" in letter.body["error"]
+
+
+def test_stop_worker_ends_the_process_without_recording_the_message(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id")
+        async def handle(message, context):
+            note(message)
+            if message.event["n"] == 2:
+                raise StopWorker("enough")
+    """)
+    shop.create("orders")
+    shop.publish("orders", 5)
+    worker = shop.start()
+    assert worker.process.wait(30) == 0
+    assert shop.numbers() == [0, 1, 2]
+    assert shop.queues()[0]["cursor"] == "001-0001-000000000000000001"
+    assert shop.holdings() == {}
+
+
+def test_sigterm_lets_the_present_message_be_finished(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id")
+        def handle(message, context):
+            note(message, done=False)
+            time.sleep(1.5)
+            note(message, done=True)
+    """)
+    shop.create("orders")
+    shop.publish("orders", 3)
+    worker = shop.start()
+    shop.wait_for(1)
+    assert worker.stop() == 0
+    assert [record["done"] for record in shop.records()] == [False, True]
+    assert shop.queues()[0]["cursor"] == "001-0001-000000000000000000"
+
+
+def test_the_context_is_entered_once_and_left_at_the_end(shop):
+    shop.write("""
+        from contextlib import asynccontextmanager
+
+        @asynccontextmanager
+        async def connected():
+            open("entered", "a").write("in ")
+            yield {"answer": 42}
+            open("entered", "a").write("out ")
+
+        app = App("$app", context=connected())
+
+        @app.job("orders-$id")
+        async def handle(message, context):
+            note(message, context=context)
+    """)
+    shop.create("orders", partitions=3)
+    shop.publish("orders", 6)
+    worker = shop.start()
+    assert {record["context"]["answer"] for record in shop.wait_for(6)} == {42}
+    assert worker.stop() == 0
+    assert (shop.folder / "entered").read_text() == "in out "
+
+
+def test_batches_are_handed_over_whole_and_recorded_once(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id", batch=50)
+        async def handle(messages, context):
+            note(messages[-1], size=len(messages), numbers=[message.event["n"] for message in messages])
+            await asyncio.sleep(0.2)
+    """)
+    shop.create("orders")
+    shop.publish("orders", 120)
+    shop.start()
+    records = shop.wait(lambda records: sum(record["size"] for record in records) >= 120)
+    assert [number for record in records for number in record["numbers"]] == list(range(120))
+    assert max(record["size"] for record in records) == 50
+
+
+def test_an_unknown_event_type_is_waited_for_with_a_warning(shop):
+    shop.write(SIMPLE)
+    worker = shop.start()
+    shop.wait_until(lambda: "event_type_unknown" in worker.log.read_text())
+    shop.create("orders")
+    shop.publish("orders", 1)
+    shop.wait_for(1)
+
+
+def test_a_paused_queue_rests_and_goes_on_where_it_was(shop):
+    shop.write(SIMPLE)
+    shop.create("orders")
+    shop.publish("orders", 2)
+    shop.start()
+    shop.wait_for(2)
+    queue = shop.queues()[0]["queue"]
+    assert shop.put("POST", "queues", queue, "pause")["paused"] is True
+    time.sleep(0.3)
+    shop.publish("orders", 2, start=2)
+    time.sleep(0.5)
+    assert len(shop.records()) == 2
+    assert shop.queues()[0]["lag"] == 2
+    assert shop.put("POST", "queues", queue, "resume")["paused"] is False
+    shop.wait_for(4)
+    assert shop.numbers() == [0, 1, 2, 3]
+
+
+def test_a_paused_application_rests_and_goes_on(shop):
+    shop.write(SIMPLE)
+    shop.create("orders", partitions=2)
+    shop.start()
+    shop.wait_until(lambda: shop.balanced(2, 1))
+    assert shop.put("POST", "pause")["paused"] is True
+    time.sleep(0.3)
+    shop.publish("orders", 6)
+    time.sleep(0.5)
+    assert shop.records() == []
+    shop.put("POST", "resume")
+    shop.wait_for(6)
+
+
+def test_a_reset_takes_effect_at_once_in_a_running_owner(shop):
+    shop.write(SIMPLE)
+    shop.create("orders")
+    shop.publish("orders", 5)
+    shop.start()
+    shop.wait_for(5)
+    queue = shop.queues()[0]["queue"]
+    started = time.monotonic()
+    shop.put("PUT", "queues", queue, "last", cursor="001-0001-000000000000000002")
+    shop.wait_for(7)
+    assert time.monotonic() - started < 2.0
+    assert shop.numbers() == [0, 1, 2, 3, 4, 3, 4]
+    shop.put("PUT", "queues", queue, "last", cursor="BEGIN")
+    shop.wait_for(12)
+    assert shop.numbers()[7:] == [0, 1, 2, 3, 4]
+    shop.wait_until(lambda: shop.queues()[0]["lag"] == 0)
+
+
+@pytest.mark.parametrize("target", ["nosuchmodule:app", "jobs:nope", "jobs:note"])
+def test_a_wrong_target_is_named_without_a_traceback(shop, target):
+    shop.write(SIMPLE)
+    worker = shop.start(target=target)
+    assert worker.process.wait(30) not in (0, None)
+    told = worker.log.read_text()
+    assert target in told
+    assert "Traceback" not in told
+
+
+def test_a_job_with_the_wrong_signature_is_named_without_a_traceback(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id")
+        def wrong(message):
+            note(message)
+    """)
+    worker = shop.start()
+    assert worker.process.wait(30) != 0
+    assert "wrong(message, context)" in worker.log.read_text()
+    assert "Traceback" not in worker.log.read_text()
+
+
+def test_metrics_tell_of_jobs_and_lag(shop):
+    import socket
+    import urllib.request
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shop.write(SIMPLE)
+    shop.create("orders")
+    shop.publish("orders", 3)
+    worker = shop.start("--metrics-port", str(port))
+    shop.wait_for(3)
+
+    def page():
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+
+    assert f'meantime_job_messages_total{{event_type="{shop.name("orders")}"}} 3.0' in page()
+    shop.wait_until(lambda: f'meantime_queue_lag{{queue="{shop.queues()[0]["queue"]}"}} 0.0' in page())
+    worker.send(signal.SIGTERM)
