@@ -167,6 +167,10 @@ def test_many_threads_share_a_client(client: Client, topic: str) -> None:
     for thread in threads:
         thread.start()
     until(lambda: len(done) >= 37)
+    client.close()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
     assert len(set(done)) == len(done)
 
 

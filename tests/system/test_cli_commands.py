@@ -164,7 +164,7 @@ def test_exec_deletes_what_succeeds_and_releases_what_fails(
     meantime: Meantime, topic: str, tmp_path: Path, client: Client
 ) -> None:
     client.schedule(topic, "hello", after=0, id="a")
-    script = f'cat >> {tmp_path}/got; echo " $MEANTIME_ID $MEANTIME_ATTEMPTS" >> {tmp_path}/got; test $MEANTIME_ATTEMPTS = 2'
+    script = f'(cat; echo " $MEANTIME_ID $MEANTIME_ATTEMPTS") >> {tmp_path}/got; test $MEANTIME_ATTEMPTS = 2'
     ran = meantime("consume", topic, "-n", "2", "--exec", script, "--retry-after", "50ms")
     assert ran.code == 0
     assert "a: the command ended with 1; again in 0.05 s" in ran.err
@@ -198,8 +198,9 @@ def test_ctrl_c_ends_a_command_quietly_and_at_once(cluster: RunningStack, orders
 def test_a_reader_that_has_enough_ends_tail(cluster: RunningStack, orders: str, meantime: Meantime) -> None:
     meantime("publish", orders, *(text for n in range(5) for text in ("-e", f'{{"n": {n}}}')))
     environment = os.environ | {"MEANTIME_DATA": str(cluster.folder.path)}
-    pipeline = f"set -o pipefail; {sys.executable} -m meantime tail {orders} --from begin | head -1"
-    done = subprocess.run(["bash", "-c", pipeline], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    pipeline = f"{sys.executable} -m meantime tail {orders} --from begin | head -1"
+    command = ["bash", "-o", "pipefail", "-c", pipeline]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ('{"n":0}\n', "", 141)
 
 

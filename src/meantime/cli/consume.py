@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli.output import print_json_line, print_line, say
+from meantime.cli.output import end_when_the_reader_goes, print_json_line, print_line, say
 from meantime.cli.session import Session, TopicName, on_cluster
 from meantime.cli.spans import seconds
 from meantime.errors import LeaseLost
@@ -69,6 +69,7 @@ def consume(
         buffer=parallel if command else 10,
         lease_for=seconds(lease),
     )
+    end_when_the_reader_goes()
     wanted = islice(leases, limit)
     if command:
         Crew(command, seconds(retry_after), parallel).work(wanted)

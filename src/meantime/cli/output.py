@@ -4,7 +4,11 @@ A reader that goes away (`meantime tail orders | head -1`) ends the command quie
 """
 
 import os
+import select
+import signal
+import stat
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -68,6 +72,35 @@ def _reader() -> Iterator[None]:
     except BrokenPipeError:
         drop_output()
         raise typer.Exit(READER_GONE) from None
+
+
+def end_when_the_reader_goes() -> None:
+    """For commands that may be silent for long: notice at once that nobody reads, not at the next line."""
+    if not _into_pipe():
+        return
+    gone = threading.Event()
+
+    def leave(number: int, frame: object) -> None:
+        raise typer.Exit(READER_GONE) if gone.is_set() else KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, leave)
+    threading.Thread(target=_interrupt_when_nobody_reads, args=(sys.stdout.fileno(), gone), daemon=True).start()
+
+
+def _into_pipe() -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def _interrupt_when_nobody_reads(descriptor: int, gone: threading.Event) -> None:
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    poll.poll()
+    drop_output()
+    gone.set()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def drop_output() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli.output import on_terminal, print_json_line, print_line
+from meantime.cli.output import end_when_the_reader_goes, on_terminal, print_json_line, print_line
 from meantime.cli.session import EventTypeName, Session, on_cluster
 
 
@@ -42,6 +42,7 @@ def tail(
         limit = min(unread, limit or unread)
         if not limit:
             return
+    end_when_the_reader_goes()
     for batch in client.events(event_type, cursors, stream_limit=limit):
         for event in batch.events:
             _print(session, batch.cursor, event)

@@ -12,7 +12,7 @@ from meantime.sdk.consuming import ConsumeOptions, Consuming
 from meantime.sdk.instants import Duration
 from meantime.sdk.leases import AsyncLease
 from meantime.sdk.messages import LeasedMessage
-from meantime.sdk.portal import CLOSED_WITHIN, Portal
+from meantime.sdk.portal import CLOSED_WITHIN, Portal, PortalClosed
 from meantime.sdk.transport import AsyncSender
 
 
@@ -117,14 +117,16 @@ def _tell(lease: Lease | None) -> None:
 
 
 def consume(portal: Portal, sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> Iterator[Lease]:
-    """Leases, one at a time, until the caller stops asking."""
+    """Leases, one at a time, until the caller stops asking or the client is closed."""
     consuming = portal.run(_start(sender, topic, consumer_id, replace(options, on_lost=None)))
     try:
         while True:
             yield Lease(portal, portal.run(consuming.next()), options.on_lost)
+    except PortalClosed:
+        return
     finally:
         # A portal that is closed has cancelled the consumer already.
-        with suppress(RuntimeError, TimeoutError):
+        with suppress(PortalClosed, TimeoutError):
             portal.run(consuming.close(), timeout=CLOSED_WITHIN)
 
 

@@ -4,11 +4,16 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 CLOSED_WITHIN = 10.0
+
+
+class PortalClosed(RuntimeError):
+    """The client was closed."""
 
 
 class Portal:
@@ -27,10 +32,12 @@ class Portal:
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         if self.closed:
             coroutine.close()
-            raise RuntimeError("the client is closed")
+            raise PortalClosed("the client is closed")
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout)
+        except CancelledError:
+            raise PortalClosed("the client was closed") from None
         except BaseException:
             future.cancel()
             raise
