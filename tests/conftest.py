@@ -1,13 +1,17 @@
 """Real services for tests. One that does not come up fails the tests that need it; nothing is ever skipped."""
 
+import fcntl
 import os
 import shutil
 import signal
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -15,6 +19,34 @@ from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
+
+
+TURNS = 2
+"""How many test runs may start services on a machine at the same time; more would only make each other late."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take turns with other test runs on this machine, before any test's own time begins to count."""
+    if not any("/tests/unit/" not in str(item.path) for item in session.items):
+        return
+    told = False
+    while True:
+        for turn in range(TURNS):
+            held = (Path(tempfile.gettempdir()) / f"meantime-tests-{turn}.lock").open("a")
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.close()
+                continue
+            session.config.stash[TURN] = held
+            return
+        if not told:
+            print("waiting for other test runs on this machine", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(0.5)
+
+
+TURN = pytest.StashKey[IO[str]]()
 
 
 @dataclass(frozen=True, slots=True)
