@@ -20,7 +20,6 @@ from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
 
-
 TURNS = 2
 """How many test runs may start services on a machine at the same time; more would only make each other late."""
 
