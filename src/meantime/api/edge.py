@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
-import msgspec
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from meantime.access.scopes import EVERYBODY, Identity
 from meantime.api.bodies import Body
-from meantime.api.problems import MEDIA_TYPE, STATUS, problem
+from meantime.api.problems import MEDIA_TYPE, rendered
 from meantime.clock import Clock
 from meantime.errors import HeadersTooLarge, MeantimeError, TooLarge
 from meantime.metrics import REGISTRY
@@ -147,15 +146,13 @@ class _Exchange:
         SECONDS.labels(self._scope["method"], route).observe(time.perf_counter() - self._began)
 
     async def refuse(self, error: MeantimeError) -> None:
-        status = STATUS.get(error.code, 500)
-        body = msgspec.json.encode(problem(status, error.detail, code=error.code, retryable=error.retryable, **error.extras))
-        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-        if status == 401:
-            headers.append((b"www-authenticate", b"Bearer"))
-        if status in (413, 431):
+        answer = rendered(error)
+        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(answer.body)).encode())]
+        headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
+        if answer.status in (413, 431):
             headers.append((b"connection", b"close"))
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body if self._scope["method"] != "HEAD" else b""})
+        await self.send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": answer.body if self._scope["method"] != "HEAD" else b""})
 
     async def end_if_stopping(self) -> None:
         if self._started and not self._completed and self._edge.stopping.is_set():

@@ -3,7 +3,7 @@
 What is not in the table is a bug: it is logged with its trace and answered with a 500 that says nothing but its flow id.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -72,11 +72,15 @@ def problem(status: int, detail: str, *, code: str, retryable: bool = False, **e
     } | extras
 
 
-def respond(status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Response[bytes]:
-    return Response(msgspec.json.encode(document), status_code=status, media_type=MEDIA_TYPE, headers=headers)
+class Rendered(NamedTuple):
+    """An error as an answer, before it has become one of any framework."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
 
 
-def on_known_error(_: Request[Any, Any, Any], error: MeantimeError) -> Response[bytes]:
+def rendered(error: MeantimeError) -> Rendered:
     status = STATUS.get(error.code, 500)
     if status == 500:
         log.error("unmapped_error", code=error.code, detail=error.detail, exc_info=error)
@@ -85,9 +89,26 @@ def on_known_error(_: Request[Any, Any, Any], error: MeantimeError) -> Response[
         headers["Retry-After"] = str(error.extras.get("retry_after", 1))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return respond(
-        status, problem(status, error.detail, code=error.code, retryable=error.retryable, **error.extras), headers
-    )
+    document = problem(status, error.detail, code=error.code, retryable=error.retryable, **error.extras)
+    return Rendered(status, msgspec.json.encode(document), headers)
+
+
+def rendered_bug(method: str, path: str, error: Exception) -> Rendered:
+    log.error("unexpected_error", method=method, path=path, exc_info=error)
+    detail = "an unexpected error; the node's log has the details under this X-Flow-Id"
+    return Rendered(500, msgspec.json.encode(problem(500, detail, code="internal", retryable=True)), {})
+
+
+def respond(status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Response[bytes]:
+    return _response(Rendered(status, msgspec.json.encode(document), headers or {}))
+
+
+def _response(answer: Rendered) -> Response[bytes]:
+    return Response(answer.body, status_code=answer.status, media_type=MEDIA_TYPE, headers=answer.headers)
+
+
+def on_known_error(_: Request[Any, Any, Any], error: MeantimeError) -> Response[bytes]:
+    return _response(rendered(error))
 
 
 def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -102,9 +123,7 @@ def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Resp
 
 
 def on_bug(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    log.error("unexpected_error", method=request.method, path=request.url.path, exc_info=error)
-    detail = "an unexpected error; the node's log has the details under this X-Flow-Id"
-    return respond(500, problem(500, detail, code="internal", retryable=True))
+    return _response(rendered_bug(request.method, request.url.path, error))
 
 
 HANDLERS: dict[type[Exception] | int, Any] = {MeantimeError: on_known_error, HTTPException: on_http_error, Exception: on_bug}

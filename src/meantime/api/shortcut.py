@@ -12,15 +12,13 @@ import structlog
 
 from meantime.access.scopes import Identity
 from meantime.api.edge import App, Message, Receive, Send
-from meantime.api.problems import MEDIA_TYPE, STATUS, problem
+from meantime.api.problems import MEDIA_TYPE, Rendered, rendered, rendered_bug
 from meantime.errors import MeantimeError, Unauthenticated
 from meantime.streams.publisher import Publisher
 from meantime.streams.records import Rejected
 
 PREFIX, SUFFIX = "/event-types/", "/events"
 ROUTE = "/event-types/{name}/events"
-
-log = structlog.get_logger(__name__)
 
 Answer = tuple[int, bytes, bytes, tuple[tuple[bytes, bytes], ...]]
 """Status, media type, body and further headers."""
@@ -42,12 +40,9 @@ class PublishShortcut:
         try:
             answer = await self._publish(name, scope, receive)
         except MeantimeError as error:
-            answer = _problem(error)
+            answer = _problem(rendered(error))
         except Exception as error:
-            log.error("unexpected_error", method="POST", path=scope["path"], exc_info=error)
-            detail = "an unexpected error; the node's log has the details under this X-Flow-Id"
-            body = msgspec.json.encode(problem(500, detail, code="internal", retryable=True))
-            answer = (500, MEDIA_TYPE.encode(), body, ())
+            answer = _problem(rendered_bug("POST", scope["path"], error))
         await _send(answer, send)
 
     async def _publish(self, name: str, scope: Any, receive: Receive) -> Answer:
@@ -87,15 +82,9 @@ async def _body(receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def _problem(error: MeantimeError) -> Answer:
-    status = STATUS.get(error.code, 500)
-    document = problem(status, error.detail, code=error.code, retryable=error.retryable, **error.extras)
-    headers: list[tuple[bytes, bytes]] = []
-    if status == 503:
-        headers.append((b"retry-after", str(error.extras.get("retry_after", 1)).encode()))
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    return status, MEDIA_TYPE.encode(), msgspec.json.encode(document), tuple(headers)
+def _problem(answer: Rendered) -> Answer:
+    headers = tuple((name.lower().encode(), value.encode()) for name, value in answer.headers.items())
+    return answer.status, MEDIA_TYPE.encode(), answer.body, headers
 
 
 async def _send(answer: Answer, send: Send) -> None:
