@@ -25,6 +25,8 @@ CONNECT_FOR = 5.0
 #: Failures after which it is certain that no node has seen the request.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=15)
+#: Nodes on this machine are never asked through a proxy of the environment.
+DIRECT: dict[str, None] = {"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None}
 
 
 class StreamBroken(Exception):
@@ -48,7 +50,7 @@ class Sender:
 
     def __init__(self, core: Core, verify: SSLContext | bool, transport: httpx.BaseTransport | None) -> None:
         self.core = core
-        self._http = httpx.Client(verify=verify, transport=transport, limits=LIMITS)
+        self._http = httpx.Client(verify=_trust(core, verify), transport=transport, limits=LIMITS, mounts=DIRECT)
 
     def send(self, call: Call[T], *, retry_for: float | None = None) -> T:
         exchange = self.core.begin(call, retry_for=retry_for)
@@ -93,7 +95,7 @@ class AsyncSender:
 
     def __init__(self, core: Core, verify: SSLContext | bool, transport: httpx.AsyncBaseTransport | None) -> None:
         self.core = core
-        self._http = httpx.AsyncClient(verify=verify, transport=transport, limits=LIMITS)
+        self._http = httpx.AsyncClient(verify=_trust(core, verify), transport=transport, limits=LIMITS, mounts=DIRECT)
 
     async def send(self, call: Call[T], *, retry_for: float | None = None) -> T:
         exchange = self.core.begin(call, retry_for=retry_for)
@@ -131,6 +133,11 @@ class AsyncSender:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _trust(core: Core, verify: SSLContext | bool) -> SSLContext | bool:
+    """Certificates are loaded only where they are looked at: it takes longer than all else at the start."""
+    return verify if any(url.startswith("https:") for url in core.urls) else False
 
 
 def _chunks(response: httpx.Response) -> Iterator[bytes]:
