@@ -49,6 +49,7 @@ class Child:
                 if not left or self.spec.once:
                     raise
                 self._say("died", f"{_why(error)}; trying again")
+                await self._end_slow()
                 await asyncio.sleep(pause(FIRST_TRIES - left))
         self._say("ready", seconds=time.monotonic() - began)
 
@@ -84,10 +85,14 @@ class Child:
             await self._launch()
         except StackError as error:
             self._say("note", f"is not back yet: {_why(error)}")
-            if self._process and self._process.returncode is None:
-                await _end(self._process, self.spec.stop_signal, self.spec.stop_within)
+            await self._end_slow()
         else:
             self._say("ready", f"again (restart {self._restarts})", seconds=time.monotonic() - began)
+
+    async def _end_slow(self) -> None:
+        """One that lives and does not come up would stand in the way of the next."""
+        if self._process and self._process.returncode is None:
+            await _end(self._process, self.spec.stop_signal, self.spec.stop_within)
 
     async def _launch(self) -> None:
         if self.spec.prepare:

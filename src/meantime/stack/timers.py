@@ -70,7 +70,7 @@ def _futures(folder: Folder, places: Places, java: Java, depends: tuple[str, ...
         depends=(*depends, "oscillator-1"),
         probe=said.missing,
         prepare=prepare,
-        ready_within=240.0,
+        ready_within=600.0,
         stop_within=30.0,
     )
 
