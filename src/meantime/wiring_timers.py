@@ -16,13 +16,15 @@ import uvloop
 from confluent_kafka.admin import AdminClient
 
 from meantime import logs
+from meantime.callbacks import open_callbacks
 from meantime.clock import Clock, SystemClock
 from meantime.cluster.observing import open_observed_clock
 from meantime.config import Config
 from meantime.coordination.election import Election, Leadership
 from meantime.coordination.session import Session, open_session
 from meantime.coordination.tasks import running
-from meantime.database.pool import open_database
+from meantime.database.listener import open_listener
+from meantime.database.pool import Database, open_database
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.futures import FuturesOptions
 from meantime.pipelines.running import Engine, run_futures
@@ -37,7 +39,6 @@ from meantime.timers.oscillator import Oscillator, Tick
 from meantime.timers.postgres import LedgerStore
 from meantime.timers.reports import OscillatorReport
 from meantime.timers.settings import limits_of, topics_of
-from meantime.timers.share import Held
 from meantime.timers.slice import ELECTION
 from meantime.timers.topics import DUE
 from meantime.wiring import cluster_options, session_options
@@ -56,6 +57,7 @@ class Base:
     kafka: str
     session: Session
     clock: Clock
+    database: Database
     store: LedgerStore
 
 
@@ -85,7 +87,7 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
         session = await opened.enter_async_context(open_session(session_options(config)))
         clock = await opened.enter_async_context(open_observed_clock(session, local, cluster_options(config)))
         await topics_ready(AdminClient(client_settings(kafka)), topics_of(config))
-        yield Base(config, name, kafka, session, clock, LedgerStore(database))
+        yield Base(config, name, kafka, session, clock, database, LedgerStore(database))
 
 
 async def oscillator(base: Base) -> None:
@@ -106,10 +108,16 @@ async def oscillator(base: Base) -> None:
 async def dispatcher(base: Base) -> None:
     shares = await asyncio.to_thread(_shares, base.kafka)
     remember_ms = base.config.timers_remember * 1000
-    desk = Desk(base.store, _no_events, base.clock, remember_ms)
     options = DispatcherOptions(shares, base.config.timers_lead, limits_of(base.config))
-    hands = Hands(Station(base.name, base.kafka, None, base.clock, options), desk)
-    async with running(desk.follow_join(), name="join"), running(hands.report(base.store), name="report"):
+    async with AsyncExitStack() as opened:
+        listener = await opened.enter_async_context(open_listener(base.config.postgres))
+        callbacks = await opened.enter_async_context(
+            open_callbacks(base.database, listener, base.session, base.clock, base.name)
+        )
+        desk = Desk(base.store, callbacks.publish, base.clock, remember_ms)
+        hands = Hands(Station(base.name, base.kafka, None, base.clock, options), desk)
+        await opened.enter_async_context(running(desk.follow_join(), name="join"))
+        await opened.enter_async_context(running(hands.report(base.store), name="report"))
         await hands.run()
 
 
@@ -135,10 +143,6 @@ async def ledger(base: Base) -> None:
             await books.run()
     finally:
         books.close()
-
-
-async def _no_events(timers: list[Held]) -> list[str | None]:
-    return ["event types are not served"] * len(timers)
 
 
 def _shares(kafka: str) -> int:

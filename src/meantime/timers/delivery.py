@@ -87,6 +87,7 @@ class Delivery:
                 cancelled=volley.cancelled,
                 rejected=volley.rejected + refused,
                 fired_elsewhere=volley.fired_elsewhere,
+                attempt=volley.attempt,
             ),
             Volley(fire=doubtful[:middle]),
             Volley(fire=doubtful[middle:]),

@@ -21,8 +21,9 @@ from meantime.timers.topics import DONE, REQUEST
 
 log = structlog.get_logger(__name__)
 
-Publish = Callable[[list[Held]], Awaitable[list[str | None]]]
-"""Publishes timers of one event type; for each, why it was refused for good, or None when it is published."""
+Publish = Callable[[list[Held], set[Held]], Awaitable[list[str | None]]]
+"""Publishes timers of one event type, of which some have been attempted before; for each, why it was refused for good,
+or None when it is published."""
 
 ASK_AGAIN_EVERY = 0.5
 AT_ONCE = 5000
@@ -68,8 +69,8 @@ class Desk:
         needed[DONE, timers[0].share] = memory_from
         self._loop.call_soon_threadsafe(self._start, self._ask(Doubts(timers, needed)))
 
-    def publish(self, timers: list[Held]) -> None:
-        self._loop.call_soon_threadsafe(self._start, self._publish_all(timers))
+    def publish(self, timers: list[Held], attempted: set[Held]) -> None:
+        self._loop.call_soon_threadsafe(self._start, self._publish_all(timers, attempted))
 
     def verdicts(self) -> deque[Verdicts]:
         """Those that have come in; the hand takes them out."""
@@ -137,16 +138,17 @@ class Desk:
             )
         )
 
-    async def _publish_all(self, timers: list[Held]) -> None:
+    async def _publish_all(self, timers: list[Held], attempted: set[Held]) -> None:
         while True:
             try:
-                reasons = await self._publish(timers)
+                reasons = await self._publish(timers, attempted)
                 break
             except Invalid as error:
                 reasons = [error.detail] * len(timers)
                 break
             except MeantimeError as error:
                 log.warning("publishing_waits", topic=timers[0].future.topic, timers=len(timers), error=error.detail)
+                attempted = set(timers)
                 await asyncio.sleep(ASK_AGAIN_EVERY)
         done = zip(timers, reasons, strict=True)
         published = tuple(held for held, reason in zip(timers, reasons, strict=True) if reason is None)

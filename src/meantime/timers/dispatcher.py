@@ -28,6 +28,7 @@ from meantime.timers.topics import REQUEST
 
 log = structlog.get_logger(__name__)
 
+EVENTS_AT_ONCE = 1000
 NEAR_S = 60
 """Seconds before its second from which on a cancel is kept in any case."""
 
@@ -178,20 +179,30 @@ class Dispatcher:
             return
         events = {topic for topic in strange if event_type_of(topic) is not None}
         missing = self._topics.missing(strange - events)
-        for topic in events:
-            self._publish([held for held in volley.fire if held.future.topic == topic])
+        volley.attempt += [held for held in volley.fire if held.future.topic in events]
         volley.rejected += [(held, missing_topic(held)) for held in volley.fire if held.future.topic in missing]
         aside = events | missing
         volley.fire = [held for held in volley.fire if held.future.topic not in aside]
 
     def _publish(self, timers: list[Held]) -> None:
+        """The attempt is written down: now it may be made."""
+        topics: dict[str, list[Held]] = {}
+        attempted: set[Held] = set()
         for held in timers:
+            memory = self._shares[held.share].memory
+            if memory.has_attempted(held.token, held.second):
+                attempted.add(held)
+            memory.attempt(held.token, held.second)
             self._shares[held.share].send_away([held])
-        self._desk.publish(timers)
+            topics.setdefault(held.future.topic, []).append(held)
+        for of_topic in topics.values():
+            for start in range(0, len(of_topic), EVENTS_AT_ONCE):
+                some = of_topic[start : start + EVENTS_AT_ONCE]
+                self._desk.publish(some, attempted.intersection(some))
 
     def _deliver(self, volley: Volley) -> bool:
         """Whether all of it went out."""
-        touched = {held.share for held in volley.all}
+        touched = {held.share for held in (*volley.ends, *volley.attempt)}
         positions = {number: self._shares[number].offsets.position for number in touched}
         sent = self._delivery.send(volley, positions, self._lines.due.group())
         for part, fired in sent.done:
@@ -201,7 +212,7 @@ class Dispatcher:
 
     def _keep(self, left: Volley) -> None:
         """Nothing of it was written. What was to fire may still be cancelled; all else is decided."""
-        for number, timers in _by_share(left.fire).items():
+        for number, timers in _by_share(left.fire + left.attempt).items():
             self._shares[number].put_back(timers)
         for number, timers in _by_share(left.cancelled).items():
             self._shares[number].send_away(timers)
@@ -211,8 +222,9 @@ class Dispatcher:
         now_ms = self._clock.now_ms()
         for share, position in positions.items():
             self._shares[share].offsets.told(position)
-        for number, timers in _by_share(volley.all).items():
+        for number, timers in _by_share(volley.ends).items():
             self._shares[number].end(timers, now_ms)
+        self._publish(volley.attempt)
         for one in fired:
             self._fired += len(one.timers)
             self._lateness.count([one.at_ms - max(held.second * 1000, held.requested_ms) for held in one.timers], one.at_ms)

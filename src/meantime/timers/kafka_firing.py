@@ -64,15 +64,19 @@ class Volley:
     cancelled: list[Held] = field(default_factory=list)
     rejected: list[tuple[Held, str]] = field(default_factory=list)
     fired_elsewhere: list[Held] = field(default_factory=list)
+    """Published as events."""
+    attempt: list[Held] = field(default_factory=list)
+    """About to be published as events; this does not end them."""
 
     def __bool__(self) -> bool:
-        return bool(self.fire or self.cancelled or self.rejected or self.fired_elsewhere)
+        return bool(self.fire or self.cancelled or self.rejected or self.fired_elsewhere or self.attempt)
 
     def add(self, other: "Volley") -> None:
         self.fire += other.fire
         self.cancelled += other.cancelled
         self.rejected += other.rejected
         self.fired_elsewhere += other.fired_elsewhere
+        self.attempt += other.attempt
 
     def without(self, share: int) -> "Volley":
         return Volley(
@@ -80,10 +84,12 @@ class Volley:
             [held for held in self.cancelled if held.share != share],
             [(held, reason) for held, reason in self.rejected if held.share != share],
             [held for held in self.fired_elsewhere if held.share != share],
+            [held for held in self.attempt if held.share != share],
         )
 
     @property
-    def all(self) -> Iterator[Held]:
+    def ends(self) -> Iterator[Held]:
+        """The timers that end with it."""
         yield from self.fire
         yield from self.cancelled
         yield from self.fired_elsewhere
@@ -165,6 +171,7 @@ class Firing:
         for one in fired:
             self._record_outcome(State.FIRED, one.at_ms, one.timers)
         self._record_outcome(State.FIRED, now_ms, volley.fired_elsewhere)
+        self._record_outcome(State.ATTEMPTED, now_ms, volley.attempt)
         self._record_outcome(State.CANCELLED, now_ms, volley.cancelled)
         self._record_outcome(State.REJECTED, now_ms, [held for held, _ in volley.rejected])
         for held, reason in volley.rejected:

@@ -45,6 +45,8 @@ class Batch:
                     self.rejected.append((record, reason))
 
     def note_outcomes(self, outcomes: Outcomes) -> None:
+        if outcomes.state is State.ATTEMPTED:
+            return
         at_ms = outcomes.at_ms if outcomes.state is State.FIRED else None
         for second, tokens in outcomes.timers:
             for token in tokens:

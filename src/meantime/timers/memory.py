@@ -4,7 +4,7 @@ A timer ends at or after its second. So for a second that is not older than `com
 remembered here has not ended; for an older second only the ledger can tell.
 """
 
-from meantime.timers.model import Outcomes
+from meantime.timers.model import Outcomes, State
 
 
 class Memory:
@@ -12,6 +12,7 @@ class Memory:
         self.complete_since_ms = complete_since_ms
         self._tokens: dict[int, set[str]] = {}
         self._touched_ms: dict[int, int] = {}
+        self._attempted: set[tuple[str, int]] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._tokens.values()))
@@ -30,11 +31,23 @@ class Memory:
             tokens = self._tokens[second] = set()
         tokens.add(token)
         self._touched_ms[second] = at_ms
+        if self._attempted:
+            self._attempted.discard((token, second))
+
+    def attempt(self, token: str, second: int) -> None:
+        """It is about to be published as an event, or was by somebody who did not tell how that ended."""
+        self._attempted.add((token, second))
+
+    def has_attempted(self, token: str, second: int) -> bool:
+        return (token, second) in self._attempted
 
     def learn(self, outcomes: Outcomes) -> None:
         for second, tokens in outcomes.timers:
             for token in tokens:
-                self.add(token, second, outcomes.at_ms)
+                if outcomes.state is State.ATTEMPTED:
+                    self.attempt(token, second)
+                else:
+                    self.add(token, second, outcomes.at_ms)
 
     def forget(self, before_ms: int) -> None:
         """Forget what ended before an instant."""

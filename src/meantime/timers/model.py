@@ -26,6 +26,8 @@ class State(IntEnum):
     REJECTED = 3
     VOID = 4
     """A cancel whose timer was never requested."""
+    ATTEMPTED = 5
+    """Not an end: it is about to be published as an event."""
 
     @property
     def word(self) -> str:

@@ -25,7 +25,7 @@ NOWHERE = -1
 """The offset of a timer that has only been seen in `timer-request`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Held:
     """A timer on its way. `offset` is its place in `timer-due`."""
 

@@ -1,0 +1,217 @@
+"""Callbacks into event types: the one place where timers and streams meet.
+
+An event is published through the active timeline of its event type, by the same publisher and behind the same gate as any
+other. It takes no part in the dispatcher's transaction: its topic may be in another cluster, and transactions take offsets,
+which belong to events alone. So that it is published once all the same, the attempt is written down first, in a transaction
+that Kafka refuses to a dispatcher that has been replaced. Whoever finds an attempt without an end looks into the timelines
+whether the event is there. Under category `undefined` it is recognised by its bytes, else by its token.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+import structlog
+
+from meantime.clock import Clock
+from meantime.coordination.following import Directory, open_directory
+from meantime.coordination.session import Session
+from meantime.coordination.tasks import running
+from meantime.database.listener import Listener
+from meantime.database.pool import Database
+from meantime.errors import Malformed, NotFound, Unavailable
+from meantime.streams.acknowledged import Acknowledged
+from meantime.streams.catalog import Catalog, Entry
+from meantime.streams.gate import Gate
+from meantime.streams.kafka_admin import Admins
+from meantime.streams.kafka_producer import Producers
+from meantime.streams.kafka_since import values_since
+from meantime.streams.postgres import Store
+from meantime.streams.postgres_switches import SwitchStore
+from meantime.streams.publisher import Publisher, PublisherParts
+from meantime.streams.records import Item, Rejected
+from meantime.streams.refusals import Refusals
+from meantime.streams.standing import Standing
+from meantime.streams.validation import UNDEFINED
+from meantime.timers.rules import event_type_of
+from meantime.timers.share import Held
+
+log = structlog.get_logger(__name__)
+
+SETTLED_AFTER = 1.0
+"""Seconds after which a dead publisher's last write has arrived or never will."""
+SKEW_MS = 10_000
+
+Event = dict[str, Any]
+
+
+class EventCallbacks:
+    def __init__(self, publisher: Publisher, catalog: Catalog) -> None:
+        self._publisher = publisher
+        self._catalog = catalog
+
+    async def publish(self, timers: list[Held], attempted: set[Held]) -> list[str | None]:
+        """Publish timers of one event type; for each, why it was refused for good, or None when it is published.
+        `attempted` may have been published before."""
+        name = event_type_of(timers[0].future.topic) or ""
+        refusals: dict[int, str] = {}
+        left = dict(enumerate(timers))
+        try:
+            doubtful = {index for index, held in left.items() if held in attempted}
+            while left:
+                if doubtful:
+                    await asyncio.sleep(SETTLED_AFTER)
+                    left = await self._without_published(name, left, doubtful)
+                left, doubtful = await self._publish(name, left, refusals)
+        except NotFound as error:
+            refusals |= dict.fromkeys(left, error.detail)
+        return [refusals.get(index) for index in range(len(timers))]
+
+    async def _publish(self, name: str, left: dict[int, Held], refusals: dict[int, str]) -> tuple[dict[int, Held], set[int]]:
+        """Send what is left; what is left after that, and which of it may have been written."""
+        category = (await self._catalog.entry(name)).event_type.category
+        events = {index: event_of(held, category) for index, held in left.items()}
+        refusals |= {index: "the callback is not a JSON object" for index, event in events.items() if event is None}
+        good = {index: event for index, event in events.items() if event is not None}
+        if not good:
+            return {}, set()
+        body = b"[" + b",".join(good.values()) + b"]"
+        try:
+            items = await self._publisher.publish(name, body, flow_id="timers")
+        except Rejected as rejected:
+            return self._rejected(left, list(good), rejected.items, refusals), set()
+        except Malformed as error:
+            refusals |= dict.fromkeys(good, error.detail)
+            return {}, set()
+        return self._unwritten(left, list(good), items or [])
+
+    @staticmethod
+    def _rejected(
+        left: dict[int, Held], sent: list[int], items: Sequence[Item], refusals: dict[int, str]
+    ) -> dict[int, Held]:
+        """Nothing was written: what is at fault is refused, the rest may go."""
+        failed = {index: item.detail for index, item in zip(sent, items, strict=True) if item.publishing_status == "failed"}
+        refusals |= failed
+        return {index: left[index] for index in sent if index not in failed}
+
+    @staticmethod
+    def _unwritten(left: dict[int, Held], sent: list[int], items: Sequence[Item]) -> tuple[dict[int, Held], set[int]]:
+        pairs = zip(sent, items, strict=True) if items else ()
+        missing = {index for index, item in pairs if item.publishing_status != "submitted"}
+        if missing:
+            log.warning("events_in_doubt", events=len(missing))
+        return {index: left[index] for index in missing}, missing
+
+    async def _without_published(self, name: str, left: dict[int, Held], doubtful: set[int]) -> dict[int, Held]:
+        entry = await self._catalog.reload(name)
+        suspects = {index: left[index] for index in doubtful}
+        since_ms = min(held.second for held in suspects.values()) * 1000 - SKEW_MS
+        found = await asyncio.to_thread(_traces, self._catalog, entry, since_ms)
+        gone = set()
+        for index, held in suspects.items():
+            trace = trace_of(held, entry.event_type.category)
+            if found[trace] > 0:
+                found[trace] -= 1
+                gone.add(index)
+        log.info("attempts_checked", event_type=name, attempts=len(suspects), published=len(gone))
+        return {index: held for index, held in left.items() if index not in gone}
+
+
+Trace = tuple[str, int] | bytes
+
+
+def event_of(held: Held, category: str) -> bytes | None:
+    """The event as it is published; None when the callback is none."""
+    try:
+        event = msgspec.json.decode(held.future.callback)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(event, dict):
+        return None
+    metadata = event.get("metadata")
+    if category == UNDEFINED or not isinstance(metadata, dict):
+        return held.future.callback
+    event["metadata"] = metadata | {"timer_token": held.token, "timer_due": held.second}
+    return msgspec.json.encode(event)
+
+
+def trace_of(held: Held, category: str) -> Trace:
+    return held.future.callback.strip() if category == UNDEFINED else (held.token, held.second)
+
+
+def _traces(catalog: Catalog, entry: Entry, since_ms: int) -> Counter[Trace]:
+    """What is in the timelines that were written to since an instant."""
+    found: Counter[Trace] = Counter()
+    for timeline in entry.timelines:
+        closed = timeline.closed_at_ms is not None and timeline.closed_at_ms < since_ms
+        if not timeline.deleted and not closed:
+            storage = catalog.storage(timeline.storage_id)
+            values = values_since(storage, timeline.topic, timeline.partitions, since_ms)
+            found.update(_traces_in(values, entry.event_type.category))
+    return found
+
+
+def _traces_in(values: Iterator[bytes], category: str) -> Iterator[Trace]:
+    for value in values:
+        if category == UNDEFINED:
+            yield value.strip()
+            continue
+        try:
+            metadata = msgspec.json.decode(value).get("metadata", {})
+        except (msgspec.DecodeError, AttributeError):
+            continue
+        if "timer_token" in metadata:
+            yield (metadata["timer_token"], metadata.get("timer_due"))
+
+
+@asynccontextmanager
+async def open_callbacks(
+    database: Database, listener: Listener, session: Session, clock: Clock, name: str
+) -> AsyncIterator[EventCallbacks]:
+    """A publisher that is no node: initiators of switches do not wait for it. It honours their locks, and what it writes
+    all the same is before the seal, or refused by it and sent on to the next timeline."""
+    store = Store(database)
+    switches = SwitchStore(store)
+    catalog, gate, admins, producers = Catalog(store, listener), Gate(), Admins(), Producers()
+    acknowledged, standing = Acknowledged(switches), Standing(session, name)
+    parts = PublisherParts(
+        catalog=catalog,
+        gate=gate,
+        producers=producers,
+        acknowledged=acknowledged,
+        refusals=Refusals(catalog, gate, switches, admins),
+        switches=switches,
+        standing=standing,
+        clock=clock,
+    )
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(producers.close)
+        locks = await opened.enter_async_context(open_directory(session, session.layout.locked_event_types))
+        await opened.enter_async_context(running(_follow_locks(locks, gate, catalog), name="locks"))
+        await opened.enter_async_context(running(acknowledged.run(), name="acknowledged offsets"))
+        yield EventCallbacks(Publisher(parts), catalog)
+
+
+async def _follow_locks(locks: Directory, gate: Gate, catalog: Catalog) -> None:
+    """Close the gates of what is locked; open them again after the timelines were read anew."""
+    changed = asyncio.Event()
+    locks.on_change(changed.set)
+    while True:
+        await changed.wait()
+        changed.clear()
+        locked = set(locks.current)
+        for name in locked:
+            gate.close(name)
+        for name in gate.closed - locked:
+            try:
+                await catalog.reload(name)
+            except Unavailable:
+                changed.set()
+                await asyncio.sleep(0.2)
+                continue
+            except NotFound:
+                log.debug("unlocked_event_type_is_unknown", event_type=name)
+            gate.open(name)
