@@ -1,9 +1,11 @@
-"""A SparkSession with every jar in place, small enough to run beside everything else on one machine."""
+"""A SparkSession with every jar and source in place, small enough to run beside everything else on one machine."""
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from meantime.pipelines.registering import register
 from meantime.stack.jars import ensure_jars, spark_home
 from meantime.stack.java import find_java, spark_java_home
 
@@ -36,6 +38,8 @@ def session(
     os.environ.setdefault("JAVA_HOME", str(spark_java_home(java)))
     os.environ.setdefault("SPARK_HOME", str(spark_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Sources run in processes of their own, which need the packages of this one.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = sorted(ensure_jars("spark", java, lambda _: None).glob("*.jar"))
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
     builder = builder.config("spark.driver.memory", memory)
@@ -44,4 +48,4 @@ def session(
         builder = builder.master(chosen or "local[2]")
     for key, value in {**DEFAULTS, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return register(builder.getOrCreate())

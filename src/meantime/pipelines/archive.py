@@ -1,0 +1,122 @@
+"""The archive: event types as Parquet files, `event_type=…/date=…/hour=…`, every event once.
+
+Columns are those of `meantime.events`, and `fields`, the event parsed by its JSON schema where that names properties; the
+column `event` is the event as it was, byte for byte. A batch is read by Spark's own Kafka connector between two cursors that
+the journal names before it begins; it is a folder that all executors see.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from meantime.errors import StorageUnavailable
+from meantime.pipelines.events import cursors
+from meantime.pipelines.journal import Entry, Journal
+from meantime.pipelines.json_schema import fields_type
+from meantime.pipelines.layout import Layout, look_up, storages, texts
+from meantime.pipelines.meters import Progress, note
+from meantime.pipelines.native import frame
+from meantime.pipelines.ranges import advanced, between, lags
+from meantime.sdk.client import Client
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    folder: Path
+    max_rows: int = 1_000_000
+    kafka: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of Kafka's Java client by storage."""
+
+
+class Archiving:
+    """One event type on its way into an archive."""
+
+    def __init__(self, spark: "SparkSession", client: Client, event_type: str, options: ArchiveOptions) -> None:
+        self._spark = spark
+        self._client = client
+        self._options = options
+        self.event_type = event_type
+        self.journal = Journal(options.folder, event_type)
+        declared = client.event_type(event_type)
+        schema = declared.schema.schema if declared.schema else ""
+        self._fields = fields_type(declared.category or "undefined", schema)
+
+    def run(self, stopping: Callable[[], bool]) -> int:
+        """Everything that is there by now; how many events that were."""
+        total = 0
+        while not stopping():
+            rows = self.run_batch()
+            if rows is None:
+                return total
+            total += rows
+        return total
+
+    def run_batch(self) -> int | None:
+        """One batch, the unfinished one first; None when there is nothing to do."""
+        layout = look_up(self._client, self.event_type)
+        plan = self.journal.plan() or self._planned(layout)
+        if plan is None:
+            return None
+        self.journal.begin(plan)
+        self._clear(plan)
+        expected = self._write(layout, plan)
+        rows = self._move_in(plan)
+        if rows != expected:
+            raise StorageUnavailable(
+                f"{self.event_type!r}: Kafka gave {rows} of the {expected} events between {plan.start} and {plan.end}"
+            )
+        self.journal.finish(Entry(plan.number, plan.start, plan.end, rows))
+        note(Progress(f"archive {self.event_type}", plan.number, rows))
+        return rows
+
+    def _planned(self, layout: Layout) -> Entry | None:
+        last = self.journal.last()
+        start = cursors(last.end) if last else dict(layout.oldest)
+        if not any(lags(layout, start).values()):
+            return None
+        end = advanced(layout, start, self._options.max_rows)
+        return Entry(last.number + 1 if last else 1, texts(start), texts(end))
+
+    def _clear(self, plan: Entry) -> None:
+        """What an interrupted attempt at this batch has left."""
+        shutil.rmtree(self.journal.staging, ignore_errors=True)
+        for file in self.journal.data.glob(f"date=*/hour=*/b{plan.number:010d}-*.parquet"):
+            file.unlink()
+
+    def _write(self, layout: Layout, plan: Entry) -> int:
+        borders = (cursors(plan.start), cursors(plan.end))
+        clusters = storages(self._client, {})
+        events = frame(self._spark, layout, borders, clusters, self._options.kafka)
+        writer = _with_hours(events, self._fields).repartition("date", "hour").write.mode("overwrite")
+        writer.partitionBy("date", "hour").parquet(str(self.journal.staging))
+        return sum(one.count for one in between(layout, *borders))
+
+    def _move_in(self, plan: Entry) -> int:
+        from pyarrow import parquet
+
+        rows = 0
+        for number, file in enumerate(sorted(self.journal.staging.glob("date=*/hour=*/*.parquet"))):
+            rows += parquet.read_metadata(file).num_rows
+            home = self.journal.data / file.parent.relative_to(self.journal.staging)
+            home.mkdir(parents=True, exist_ok=True)
+            file.rename(home / f"b{plan.number:010d}-{number:04d}.parquet")
+        shutil.rmtree(self.journal.staging, ignore_errors=True)
+        return rows
+
+
+def _with_hours(events: "DataFrame", fields: str | None) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    if fields:
+        events = events.withColumn("fields", f.from_json("event", fields))
+    date, hour = f.date_format("written_at", "yyyy-MM-dd"), f.date_format("written_at", "HH")
+    return events.withColumn("date", date).withColumn("hour", hour)

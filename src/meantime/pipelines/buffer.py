@@ -1,0 +1,139 @@
+"""A time buffer: everything that enters one end leaves the other a fixed time later.
+
+    Kafka topic or event type ──Spark──► topic `buffer.<from>.<to>` ──leases──► Kafka topic or event type
+
+Both halves resume where they stopped, however they were stopped. They may run together or as processes of their own.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from meantime.errors import Invalid, NotFound
+from meantime.pipelines.buffer_in import GROUP, Inward, start_inward
+from meantime.pipelines.buffer_out import Outward, Target, run_until_stopped
+from meantime.pipelines.endpoints import Endpoint, buffer_name
+from meantime.pipelines.layout import client_of, default_storage
+from meantime.pipelines.meters import Lateness
+from meantime.pipelines.options import Broker
+from meantime.sdk.client import Client
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+YEAR = 365 * 86_400.0
+MAX_BODY_BYTES = 8 << 20
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferOptions:
+    broker: Broker
+    source: Endpoint
+    target: Endpoint
+    delay: float
+    checkpoint: Path
+    postgres: str | None = None
+    starting: str = "begin"
+    remember_for: float = 86_400.0
+    """How long ids of messages that went out are known: a batch must be replayed within it."""
+    once: bool = False
+
+    @property
+    def topic(self) -> str:
+        return buffer_name(self.source, self.target)
+
+
+def prepare(client: Client, options: BufferOptions) -> None:
+    """Check both ends and make the topic; nothing moves before everything is there."""
+    if options.delay < 0 or options.delay > 10 * YEAR:
+        raise Invalid("--delay is from 0 to ten years", option="delay")
+    if options.source == options.target:
+        raise Invalid("--from and --to are the same: everything would go round for ever", option="to")
+    if options.source.is_event_type:
+        client.event_type(options.source.name)
+    else:
+        _check_topic(client, options.source.name)
+    client.create_topic(
+        options.topic,
+        max_future=max(YEAR, 2 * options.delay),
+        max_body_bytes=MAX_BODY_BYTES,
+        dedupe=options.remember_for,
+    )
+
+
+def _check_topic(client: Client, name: str) -> None:
+    from meantime.pipelines.kafka_target import has_topic
+
+    storage = default_storage(client)
+    if not has_topic(storage, name):
+        raise NotFound(f"--from: storage {storage.id!r} has no topic {name!r}")
+
+
+def target_of(client: Client, options: BufferOptions) -> Target:
+    if options.target.is_event_type:
+        from meantime.pipelines.event_type_target import EventTypeTarget
+
+        return EventTypeTarget(client, options.broker, options.target.name, options.checkpoint / "out")
+    from meantime.pipelines.kafka_target import KafkaTarget
+
+    return KafkaTarget(default_storage(client), options.target.name, options.topic)
+
+
+def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
+    broker = Broker(options.broker.url, options.broker.key, GROUP)
+    with client_of(broker) as client:
+        outward = Outward(client, options.topic, "buffer-out", target_of(client, options), lateness)
+        run_until_stopped(outward, stopping, once=options.once)
+
+
+def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool]) -> None:
+    with client_of(options.broker) as client:
+        servers = default_storage(client).bootstrap_servers
+    inward = Inward(
+        options.broker,
+        servers,
+        options.source,
+        options.topic,
+        round(options.delay * 1000),
+        str(options.checkpoint / "in"),
+        options.starting,
+        postgres=options.postgres,
+    )
+    query = start_inward(spark, inward, once=options.once)
+    try:
+        while not stopping() and not query.awaitTermination(1):
+            pass
+    finally:
+        query.stop()
+
+
+def run_both(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
+    """The way out runs beside Spark; if one half fails the other stops too. With `once` it is in first, then out."""
+    if options.once:
+        run_in(spark, options, stopping)
+        run_out(options, stopping, lateness)
+        return
+    failed: list[BaseException] = []
+    ended = threading.Event()
+
+    def way_out() -> None:
+        try:
+            run_out(options, lambda: stopping() or ended.is_set(), lateness)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=way_out, name="buffer-out")
+    thread.start()
+    try:
+        run_in(spark, options, lambda: stopping() or not thread.is_alive())
+    finally:
+        ended.set()
+        thread.join()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,102 @@
+"""The way out of a time buffer: messages leased at their instant, handed to the target, deleted.
+
+    lease ──► publish together with the list of ids ──► delete
+                │ crash before: the leases are found again and published
+                └ crash after: the list says what was published; it is deleted and not published again
+
+One batch at a time: the next one is published only when the last one is deleted, so the list never has to hold more than a
+batch. A target says which ids went out last (`published`), and takes records and ids in one step (`publish`).
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from meantime.errors import MeantimeError
+from meantime.pipelines.carrying import Carried, unpacked
+from meantime.pipelines.leases import Held, delete, held, take
+from meantime.pipelines.meters import Lateness
+from meantime.sdk.client import Client
+
+LIMIT = 2000
+LEASE_FOR = 60.0
+WAIT_FOR = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class Target(Protocol):
+    def published(self) -> set[str]:
+        """The ids of the last batch that surely went out."""
+        ...
+
+    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+        """All of them or none; `ids` may name more, which went out before and are not deleted yet."""
+        ...
+
+
+@dataclass
+class Outward:
+    client: Client
+    topic: str
+    consumer_id: str
+    target: Target
+    lateness: Lateness = field(default_factory=Lateness)
+    _in_doubt: set[str] = field(default_factory=set)
+
+    def run(self, stopping: Callable[[], bool], *, once: bool = False) -> None:
+        """Until told to stop; with `once` until nothing is due."""
+        batch = self.resume()
+        while not stopping():
+            if batch:
+                self.send(batch)
+            batch = take(
+                self.client, self.topic, self.consumer_id, limit=LIMIT, lease_for=LEASE_FOR, wait_for=0 if once else WAIT_FOR
+            )
+            if once and not batch:
+                return
+        self._give_back(batch)
+
+    def resume(self) -> list[Held]:
+        """What an earlier life has leased and not published."""
+        self._in_doubt = self.target.published()
+        found = held(self.client, self.topic, self.consumer_id, lease_for=LEASE_FOR)
+        self._forget([one for one in found if one.id in self._in_doubt])
+        return [one for one in found if one.id not in self._in_doubt]
+
+    def send(self, batch: Sequence[Held]) -> None:
+        fresh = [one for one in batch if one.id not in self._in_doubt]
+        if fresh:
+            ids = [*(one.id for one in fresh), *self._in_doubt]
+            self.target.publish(ids, [unpacked(bytes(one.body)) for one in fresh])
+            now_ms = self.client.now() * 1000
+            self.lateness.note([now_ms - one.created_for_ms for one in fresh])
+            self._in_doubt |= {one.id for one in fresh}
+        self._forget(batch)
+
+    def _forget(self, batch: Sequence[Held]) -> None:
+        """Delete by lease; what a lease no longer covers, as the owner."""
+        late = set(delete(self.client, self.topic, self.consumer_id, batch))
+        rest = sorted(late | (self._in_doubt - {one.id for one in batch}))
+        outcomes = self.client.delete_messages(self.topic, rest) if rest else []
+        self._in_doubt = {outcome.id for outcome in outcomes if outcome.status == "leased"}
+
+    def _give_back(self, batch: Sequence[Held]) -> None:
+        if batch:
+            self.client.release_leases(self.topic, self.consumer_id, batch)
+
+
+def run_until_stopped(outward: Outward, stopping: Callable[[], bool], *, once: bool = False) -> None:
+    """Keeps the way out open through whatever passes: nodes and brokers that are gone for a while."""
+    while not stopping():
+        try:
+            outward.run(stopping, once=once)
+            return
+        except MeantimeError as error:
+            if not error.retryable:
+                raise
+            log.warning("way_out_interrupted", topic=outward.topic, error=error.detail)
+            time.sleep(1.0)

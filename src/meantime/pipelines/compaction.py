@@ -1,0 +1,75 @@
+"""Small files of an archive made into large ones, hour by hour, once an hour is over.
+
+The new file is written aside, named in an intent, moved in, and then the old ones go. After a crash the intent tells what is
+left to do. Between the last two steps, some milliseconds, a reader may see both.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from meantime.pipelines.journal import Journal, write_file
+
+LARGE = 128 << 20
+
+
+class Intent(msgspec.Struct, frozen=True):
+    old: list[str]
+    new: str
+
+
+def compact(journal: Journal, now: datetime) -> int:
+    """How many files went into larger ones."""
+    finish(journal)
+    last = journal.last()
+    if last is None:
+        return 0
+    merged = 0
+    for hour in sorted(journal.data.glob("date=*/hour=*")):
+        files = [file for file in sorted(hour.glob("*.parquet")) if file.stat().st_size < LARGE]
+        settled = [file for file in files if _number(file) <= last.number]
+        if is_over(hour, now) and len(settled) > 1:
+            merged += _merge(journal, settled)
+    return merged
+
+
+def is_over(hour: Path, now: datetime) -> bool:
+    begin = datetime.strptime(f"{hour.parent.name}/{hour.name}", "date=%Y-%m-%d/hour=%H").replace(tzinfo=UTC)
+    return (now - begin).total_seconds() >= 3600
+
+
+def finish(journal: Journal) -> None:
+    """What a crash has left."""
+    file = journal.folder / "compaction.intent"
+    if not file.exists():
+        return
+    intent = msgspec.json.decode(file.read_bytes(), type=Intent)
+    if Path(intent.new).exists():
+        for old in intent.old:
+            Path(old).unlink(missing_ok=True)
+    file.unlink()
+
+
+def _merge(journal: Journal, files: Sequence[Path]) -> int:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    aside = journal.folder / "compacted.parquet"
+    tables = [parquet.ParquetFile(file).read() for file in files]
+    whole = pa.concat_tables(tables, promote_options="permissive").sort_by(
+        [("partition", "ascending"), ("cursor", "ascending")]
+    )
+    parquet.write_table(whole, aside, compression="zstd")
+    new = files[0].with_name(f"c{_number(files[0]):010d}-{_number(files[-1]):010d}.parquet")
+    write_file(journal.folder / "compaction.intent", msgspec.json.encode(Intent([str(file) for file in files], str(new))))
+    aside.rename(new)
+    finish(journal)
+    return len(files)
+
+
+def _number(file: Path) -> int:
+    """The batch that a file is of; of a compacted one, the last."""
+    name = file.stem
+    return int(name[1:11]) if name.startswith("b") else int(name.rpartition("-")[2])

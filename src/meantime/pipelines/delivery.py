@@ -1,0 +1,84 @@
+"""How checked messages reach a topic: straight into PostgreSQL where it can be reached, else over the API.
+
+Both are idempotent: an id that is there stays as it is and counts as `exists`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from meantime.pipelines.layout import client_of
+from meantime.pipelines.options import Broker, TopicOptions
+from meantime.sdk import messages as wire
+from meantime.sdk.client import Client
+from meantime.topics.model import NewMessage, Settings, Topic
+
+CHUNK = 10_000
+
+
+class Tally(msgspec.Struct, frozen=True):
+    created: int = 0
+    exists: int = 0
+    rejected: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.created + other.created, self.exists + other.exists, self.rejected + other.rejected)
+
+
+class Delivery(Protocol):
+    def deliver(self, messages: Sequence[NewMessage]) -> Tally:
+        """Ids must be distinct."""
+        ...
+
+
+@contextmanager
+def open_delivery(options: TopicOptions, now_ms: int) -> Iterator[Delivery]:
+    if options.postgres:
+        from meantime.pipelines.postgres_topic import open_direct
+
+        with open_direct(options.postgres, options.topic, now_ms) as direct:
+            yield direct
+    else:
+        with client_of(options.broker) as client:
+            yield _OverHttp(client, options.topic)
+
+
+def deliver_all(delivery: Delivery, messages: Sequence[NewMessage]) -> Tally:
+    """In chunks; of rows with the same id the first one counts."""
+    distinct: dict[str, NewMessage] = {}
+    for message in messages:
+        distinct.setdefault(message.id, message)
+    rows = list(distinct.values())
+    total = Tally(exists=len(messages) - len(rows))
+    for start in range(0, len(rows), CHUNK):
+        total += delivery.deliver(rows[start : start + CHUNK])
+    return total
+
+
+class _OverHttp:
+    def __init__(self, client: Client, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+
+    def deliver(self, messages: Sequence[NewMessage]) -> Tally:
+        results = self._client.schedule_prepared(self._topic, [_on_the_wire(message) for message in messages])
+        created = sum(result.status == "created" for result in results)
+        exists = sum(result.status == "exists" for result in results)
+        return Tally(created, exists, len(results) - created - exists)
+
+
+def _on_the_wire(message: NewMessage) -> wire.NewMessage:
+    if message.is_json:
+        return wire.NewMessage(message.id, message.at_ms, body=msgspec.Raw(message.body))
+    return wire.NewMessage(message.id, message.at_ms, body_b64=message.body)
+
+
+def topic_and_now(broker: Broker, name: str) -> tuple[Topic, int]:
+    """The topic's rules as the API tells them, and cluster time."""
+    with client_of(broker) as client:
+        found = client.topic(name)
+        settings = {field: getattr(found, field) for field in Settings.__struct_fields__}
+        given = {field: value for field, value in settings.items() if value is not None}
+        return Topic(0, name, 0, Settings(**given)), client.clock().now_ms

@@ -1,0 +1,35 @@
+"""The two ends of a time buffer: Kafka topics of the default storage, or event types; and what a buffer is called."""
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+
+from meantime.errors import Invalid
+from meantime.names import check_event_type
+
+EVENT_TYPE = "event-type:"
+_KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LONGEST = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    is_event_type: bool = False
+
+    def __str__(self) -> str:
+        return f"{EVENT_TYPE}{self.name}" if self.is_event_type else self.name
+
+
+def endpoint(text: str, option: str) -> Endpoint:
+    if text.startswith(EVENT_TYPE):
+        return Endpoint(check_event_type(text.removeprefix(EVENT_TYPE)), is_event_type=True)
+    if not _KAFKA_TOPIC.fullmatch(text) or text in (".", ".."):
+        raise Invalid(f"{option} is a Kafka topic or {EVENT_TYPE}<name>, not {text!r}", option=option)
+    return Endpoint(text)
+
+
+def buffer_name(source: Endpoint, target: Endpoint) -> str:
+    """The topic that holds what is between the two; the same ends have the same one, so that a buffer can be resumed."""
+    name = f"buffer.{source}.{target}"
+    return name if len(name) <= _LONGEST else f"buffer.{sha256(name.encode()).hexdigest()[:32]}"

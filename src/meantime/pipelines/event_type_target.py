@@ -1,0 +1,146 @@
+"""An event type as the target of a time buffer.
+
+Publishing over the API is no transaction, so what is about to be published is written down first, together with the
+place that the event type has reached. After a crash the events since that place tell which of them went out: by their
+`eid`, or where they have none by their content.
+
+    intent written ──► published ──► intent says so ──► leases deleted
+          └── crash ──► what is found after the intent's place went out, the rest did not
+"""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from meantime.errors import PublishFailed
+from meantime.pipelines import http_ranges
+from meantime.pipelines.carrying import Carried
+from meantime.pipelines.events import cursors
+from meantime.pipelines.layout import look_up, texts
+from meantime.pipelines.options import Broker
+from meantime.pipelines.ranges import between
+from meantime.sdk.client import Client
+
+MOST_BYTES = 4 << 20
+
+log = structlog.get_logger(__name__)
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """`marks` are in the order of `ids`; ids without one went out before."""
+
+    ids: list[str]
+    marks: list[str]
+    places: dict[str, str]
+    done: bool = False
+
+
+class _Metadata(msgspec.Struct):
+    eid: str | None = None
+
+
+class _Event(msgspec.Struct):
+    metadata: _Metadata | None = None
+
+
+class EventTypeTarget:
+    def __init__(self, client: Client, broker: Broker, event_type: str, folder: Path) -> None:
+        self._client = client
+        self._broker = broker
+        self._event_type = event_type
+        self._file = folder / "intent.json"
+        self._refused = folder / "refused.ndjson"
+        folder.mkdir(parents=True, exist_ok=True)
+        client.event_type(event_type)
+
+    def published(self) -> set[str]:
+        if not self._file.exists():
+            return set()
+        intent = msgspec.json.decode(self._file.read_bytes(), type=Intent)
+        if intent.done:
+            return set(intent.ids)
+        return went_out(intent, self._marks_since(intent.places))
+
+    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+        values = [record.value or b"null" for record in records]
+        places = texts(look_up(self._client, self._event_type).newest)
+        intent = Intent(list(ids), [mark(value) for value in values], places)
+        self._write(intent)
+        for chunk in chunks(values):
+            self._publish(chunk)
+        self._write(msgspec.structs.replace(intent, done=True))
+
+    def _publish(self, values: Sequence[bytes]) -> None:
+        """A batch with an event that the event type refuses is refused as a whole; then each event goes alone."""
+        try:
+            self._client.publish_encoded(self._event_type, b"[%b]" % b",".join(values))
+        except PublishFailed as error:
+            if error.extras.get("written"):
+                raise
+            if len(values) > 1:
+                for value in values:
+                    self._publish([value])
+                return
+            self._refuse(values[0], error.detail)
+
+    def _refuse(self, value: bytes, reason: str) -> None:
+        log.warning("event_refused", event_type=self._event_type, reason=reason)
+        line = msgspec.json.encode({"value": value.decode("utf-8", "replace"), "error": reason})
+        with self._refused.open("ab") as kept:
+            kept.write(line + b"\n")
+            kept.flush()
+            os.fsync(kept.fileno())
+
+    def _marks_since(self, places: dict[str, str]) -> Counter[str]:
+        layout = look_up(self._client, self._event_type)
+        ranges = between(layout, cursors(places), layout.newest)
+        return Counter(mark(row[0].encode()) for row in http_ranges.read(self._broker, self._event_type, ranges))
+
+    def _write(self, intent: Intent) -> None:
+        fresh = self._file.with_suffix(".new")
+        with fresh.open("wb") as opened:
+            opened.write(msgspec.json.encode(intent))
+            opened.flush()
+            os.fsync(opened.fileno())
+        fresh.replace(self._file)
+
+
+def went_out(intent: Intent, found: Counter[str]) -> set[str]:
+    """The ids whose events are among those that were found; of equal events as many as there are."""
+    left = Counter(found)
+    out = set(intent.ids[len(intent.marks) :])
+    for id, wanted in zip(intent.ids, intent.marks, strict=False):
+        if left[wanted]:
+            left[wanted] -= 1
+            out.add(id)
+    return out
+
+
+def mark(value: bytes) -> str:
+    """What an event is recognised by, also after its metadata was enriched."""
+    try:
+        metadata = msgspec.json.decode(value, type=_Event).metadata
+        if metadata and metadata.eid:
+            return metadata.eid
+        content = msgspec.json.encode(msgspec.json.decode(value), order="deterministic")
+    except msgspec.MsgspecError:
+        content = value
+    return sha256(content).hexdigest()
+
+
+def chunks(values: Sequence[bytes]) -> list[list[bytes]]:
+    """Batches that a node takes."""
+    found: list[list[bytes]] = [[]]
+    size = 0
+    for value in values:
+        if size + len(value) > MOST_BYTES:
+            found.append([])
+            size = 0
+        found[-1].append(value)
+        size += len(value) + 1
+    return [chunk for chunk in found if chunk]

@@ -1,0 +1,160 @@
+"""`format("meantime.events")`: an event type over all its timelines and clusters as one frame, in batch and as a stream.
+
+The driver plans exact ranges of offsets; tasks read them from Kafka. The offset of a stream is a cursor for each
+partition, so a switch of the storage is just another border between two ranges: no restart, no gap.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql import datasource
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from meantime.pipelines import http_ranges
+from meantime.pipelines.layout import Layout, client_of, look_up, storages, texts
+from meantime.pipelines.options import BEGIN, END, EventsOptions, events_options
+from meantime.pipelines.ranges import Range, advanced, between, tasks
+from meantime.sdk.instants import unix_ms
+from meantime.streams.cursors import Cursor, parse, parse_partition
+from meantime.streams.model import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+COLUMNS = "event string, partition string, offset bigint, cursor string, timeline int, written_at timestamp"
+CLOCKS_DIFFER_BY_MS = 60_000
+
+
+class EventsSource(datasource.DataSource):
+    """Spark's way in. `defaults` is what `register` found on the driver."""
+
+    defaults: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._settings = events_options(options, self.defaults)
+
+    @classmethod
+    def name(cls) -> str:
+        return "meantime.events"
+
+    def schema(self) -> str:
+        """An event type that does not exist is told here, before anything is planned."""
+        with client_of(self._settings.broker) as client:
+            client.event_type(self._settings.event_type)
+        return COLUMNS
+
+    def reader(self, schema: "StructType") -> "EventsReader":
+        return EventsReader(self._settings)
+
+    def streamReader(self, schema: "StructType") -> "EventsStreamReader":  # noqa: N802
+        return EventsStreamReader(self._settings)
+
+
+class Piece(datasource.InputPartition):
+    """What one task reads; without a storage it reads over HTTP."""
+
+    def __init__(self, storage: Storage | None, ranges: tuple[Range, ...]) -> None:
+        self.storage = storage
+        self.ranges = ranges
+
+
+def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[str, Storage]) -> list[Piece]:
+    return [Piece(clusters[task[0].storage_id] if clusters else None, task) for task in tasks(ranges, settings.parallelism)]
+
+
+def _read(settings: EventsOptions, piece: Piece) -> Iterator[Any]:
+    if piece.storage is None:
+        return http_ranges.read(settings.broker, settings.event_type, piece.ranges)
+    from meantime.pipelines import kafka_ranges
+
+    return kafka_ranges.read(piece.storage, piece.ranges)
+
+
+class EventsReader(datasource.DataSourceReader):
+    """Spark's own pushing down of filters is not used: in 4.2 a frame keeps what was pushed for another frame made of it,
+    and silently lacks rows. The options `partitions`, `written_from` and `written_until` say what need not be read."""
+
+    def __init__(self, settings: EventsOptions) -> None:
+        self._settings = settings
+
+    def partitions(self) -> list[Piece]:
+        settings = self._settings
+        with client_of(settings.broker) as client:
+            layout = look_up(client, settings.event_type)
+            clusters = storages(client, settings.kafka) if settings.via == "kafka" else {}
+        return _plan(settings, self._trimmed(self._ranges(layout), clusters), clusters) or [Piece(None, ())]
+
+    def _ranges(self, layout: Layout) -> list[Range]:
+        settings = self._settings
+        start, stop = layout.resolved(settings.starting, BEGIN), layout.resolved(settings.ending, END)
+        for name in settings.partitions:
+            parse_partition(name, len(stop))
+        found = between(layout, start, {name: stop[name] for name in settings.partitions or stop})
+        if settings.written_until is None:
+            return found
+        latest_ms = unix_ms(settings.written_until) + CLOCKS_DIFFER_BY_MS
+        later = {one.order for one in layout.timelines if one.created_at_ms > latest_ms and one.order > 1}
+        return [one for one in found if one.order not in later]
+
+    def _trimmed(self, ranges: list[Range], clusters: Mapping[str, Storage]) -> list[Range]:
+        if self._settings.written_from is None or not clusters:
+            return ranges
+        from meantime.pipelines.kafka_ranges import first_at
+
+        from_ms = unix_ms(self._settings.written_from)
+        used = sorted({one.storage_id for one in ranges})
+        groups = [(clusters[id], [one for one in ranges if one.storage_id == id]) for id in used]
+        return [left for storage, group in groups for left in first_at(storage, group, from_ms)]
+
+    def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Piece)
+        return _read(self._settings, partition)
+
+
+class EventsStreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are `{partition: cursor}`."""
+
+    def __init__(self, settings: EventsOptions) -> None:
+        self._settings = settings
+        self._target: dict[str, Cursor] | None = None
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802
+        return texts(self._layout().resolved(self._settings.starting, END))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._settings.max_per_batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = dict(self._layout().newest)
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        layout = self._layout()
+        if self._target is not None:
+            layout = Layout(layout.event_type, layout.timelines, layout.oldest, self._target)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return texts(advanced(layout, cursors(start), most))
+
+    def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
+        return texts(self._layout().newest)
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[Piece]:
+        settings = self._settings
+        with client_of(settings.broker) as client:
+            layout = look_up(client, settings.event_type)
+            clusters = storages(client, settings.kafka) if settings.via == "kafka" else {}
+        return _plan(settings, between(layout, cursors(start), cursors(end)), clusters)
+
+    def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Piece)
+        return _read(self._settings, partition)
+
+    def _layout(self) -> Layout:
+        with client_of(self._settings.broker) as client:
+            return look_up(client, self._settings.event_type)
+
+
+def cursors(offset: Mapping[str, str]) -> dict[str, Cursor]:
+    """Cursors out of a checkpoint."""
+    found = {partition: parse(text) for partition, text in offset.items()}
+    return {partition: place for partition, place in found.items() if isinstance(place, Cursor)}

@@ -1,0 +1,76 @@
+"""The journal of an archive: which events are in it, batch by batch, in small files beside the data.
+
+    plan written ──► data files `b<number>-…` ──► entry written, plan removed
+         └── crash ──► the same plan again: its files are removed first, so each event is in the archive once
+
+An entry is written in one step (a rename), and its cursors are where the next batch begins.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from meantime.errors import Invalid
+
+FOLDER = "_meantime"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """`start` is exclusive, `end` inclusive: cursors by partition."""
+
+    number: int
+    start: dict[str, str]
+    end: dict[str, str]
+    rows: int = 0
+
+
+class Journal:
+    def __init__(self, archive: Path, event_type: str) -> None:
+        self.archive = archive
+        self.data = archive / f"event_type={event_type}"
+        self.folder = archive / FOLDER / event_type
+        self.staging = self.folder / "staging"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._plan = self.folder / "plan.json"
+
+    def last(self) -> Entry | None:
+        files = sorted(self.folder.glob("[0-9]*.json"))
+        return self._read(files[-1]) if files else None
+
+    def rows(self) -> int:
+        return sum(self._read(file).rows for file in self.folder.glob("[0-9]*.json"))
+
+    def plan(self) -> Entry | None:
+        """What was begun and is not finished."""
+        found = self._read(self._plan) if self._plan.exists() else None
+        last = self.last()
+        return None if found is None or (last and last.number >= found.number) else found
+
+    def begin(self, entry: Entry) -> None:
+        write_file(self._plan, msgspec.json.encode(entry))
+
+    def finish(self, entry: Entry) -> None:
+        write_file(self.folder / f"{entry.number:010d}.json", msgspec.json.encode(entry))
+        self._plan.unlink(missing_ok=True)
+
+    def _read(self, file: Path) -> Entry:
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Entry)
+        except msgspec.MsgspecError as error:
+            raise Invalid(f"{file} is damaged: {error}") from error
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Whole and safe on the disk, or not at all."""
+    fresh = file.with_name(f".{file.name}.new")
+    with fresh.open("wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+    fresh.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

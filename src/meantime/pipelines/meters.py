@@ -1,0 +1,95 @@
+"""What pipelines tell about themselves: progress of streams as metrics and log lines, lateness as percentiles."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import structlog
+from prometheus_client import Counter, Gauge, Histogram
+
+from meantime.metrics import REGISTRY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = Counter("meantime_pipeline_rows_total", "Rows that a pipeline has read.", ["pipeline"], registry=REGISTRY)
+RATE = Gauge("meantime_pipeline_rows_per_second", "Rows per second of the last batch.", ["pipeline"], registry=REGISTRY)
+BATCH = Gauge("meantime_pipeline_batch_seconds", "Duration of the last batch.", ["pipeline"], registry=REGISTRY)
+LATE = Histogram(
+    "meantime_pipeline_lateness_seconds",
+    "From the instant of a message to its record in the target of a buffer.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300),
+    registry=REGISTRY,
+)
+KEPT = 200_000
+
+log = structlog.get_logger(__name__)
+
+
+class Progress(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of Spark's report that is used."""
+
+    name: str | None = None
+    batch_id: int = 0
+    num_input_rows: int = 0
+    processed_rows_per_second: float | None = None
+    batch_duration: int = 0
+
+
+@dataclass
+class Lateness:
+    """Of the last messages that went out, in milliseconds."""
+
+    count: int = 0
+    _last: list[float] = field(default_factory=list)
+
+    def note(self, late_ms: Iterable[float]) -> None:
+        for one in late_ms:
+            LATE.observe(max(one, 0) / 1000)
+            self._last.append(one)
+            self.count += 1
+        del self._last[:-KEPT]
+
+    def report(self) -> dict[str, float | int]:
+        ordered = sorted(self._last)
+        if not ordered:
+            return {"messages": 0}
+        return {
+            "messages": self.count,
+            "early": sum(one < 0 for one in ordered),
+            "p50_ms": round(ordered[len(ordered) // 2], 1),
+            "p99_ms": round(ordered[len(ordered) * 99 // 100], 1),
+            "max_ms": round(ordered[-1], 1),
+        }
+
+
+def listen(spark: "SparkSession") -> None:
+    """Let the progress of every stream of a session become metrics."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+            log.info("stream_started", name=event.name, id=str(event.id))
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            note(msgspec.json.decode(event.progress.json, type=Progress))
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+            """Nothing to tell."""
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+            log.info("stream_ended", id=str(event.id), error=event.exception)
+
+    spark.streams.addListener(Listener())
+
+
+def note(progress: Progress) -> None:
+    name = progress.name or "stream"
+    ROWS.labels(name).inc(progress.num_input_rows)
+    RATE.labels(name).set(progress.processed_rows_per_second or 0.0)
+    BATCH.labels(name).set(progress.batch_duration / 1000)
+    if progress.num_input_rows:
+        log.info(
+            "batch_done", pipeline=name, batch=progress.batch_id, rows=progress.num_input_rows, ms=progress.batch_duration
+        )

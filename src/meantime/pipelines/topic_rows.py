@@ -1,0 +1,106 @@
+"""Rows of a frame into messages: the columns checked once, every row judged alone by the rules of topics.
+
+A body of type string is JSON if it reads as such, else a JSON string; binary is bytes; anything else becomes JSON. Without a
+column `id` a row is named after its place in the job, so that a task that is tried again makes the same messages.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from meantime.errors import Invalid
+from meantime.topics.drafts import checked
+from meantime.topics.model import Draft, NewMessage, Refused, Topic
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+COLUMNS = ("id", "at_ms", "after_ms", "body")
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A row that was refused, where it stood, and why."""
+
+    place: str
+    row: dict[str, Any]
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What is needed to decide about rows. `job` and `task` name rows that have no id."""
+
+    topic: Topic
+    group: str
+    now_ms: int
+    job: str
+    task: int
+
+
+def check_columns(schema: "StructType", *, stream: bool) -> None:
+    """Raises Invalid naming the column that is missing, unknown or of a wrong type."""
+    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name in kinds:
+        if name not in COLUMNS:
+            raise Invalid(f"column {name!r} is unknown here: a message has {', '.join(COLUMNS)}", column=name)
+    if "body" not in kinds:
+        raise Invalid("column 'body' is missing", column="body")
+    if "at_ms" not in kinds and "after_ms" not in kinds:
+        raise Invalid("column 'at_ms' is missing (or 'after_ms'): a message needs an instant", column="at_ms")
+    for name in ("at_ms", "after_ms"):
+        if kinds.get(name, "bigint") not in WHOLE_NUMBERS:
+            raise Invalid(f"column {name!r} is milliseconds as bigint, not {kinds[name]}", column=name)
+    if kinds.get("id", "string") != "string":
+        raise Invalid(f"column 'id' is a string, not {kinds['id']}", column="id")
+    if stream and "id" not in kinds:
+        raise Invalid("column 'id' is missing: without natural ids a repeated batch would be scheduled twice", column="id")
+
+
+def judged(batches: "Iterable[RecordBatch]", judge: Judge) -> Iterator[NewMessage | Reject]:
+    """One result per row, in their order."""
+    number = 0
+    for batch in batches:
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        empty = [None] * batch.num_rows
+        rows = zip(*(columns.get(name, empty) for name in COLUMNS), strict=True)
+        for row in rows:
+            yield _judged(row, number, "id" in columns, judge)
+            number += 1
+
+
+def _judged(row: Sequence[Any], number: int, named: bool, judge: Judge) -> NewMessage | Reject:
+    id, at_ms, after_ms, body = row
+    if not named:
+        id = f"{judge.job}-{judge.task}-{number}"
+    elif id is None:
+        return _reject(row, number, judge, Refused(None, "the column 'id' is null"))
+    result = checked(_draft(id, at_ms, after_ms, body), judge.topic, judge.group, judge.now_ms)
+    return result if isinstance(result, NewMessage) else _reject(row, number, judge, result)
+
+
+def _draft(id: str, at_ms: int | None, after_ms: int | None, body: Any) -> Draft:
+    if isinstance(body, bytes | bytearray):
+        return Draft(id, at_ms, after_ms, body_b64=b64encode(body).decode())
+    return Draft(id, at_ms, after_ms, msgspec.Raw(json_of(body)))
+
+
+def json_of(body: Any) -> bytes:
+    if isinstance(body, str):
+        text = body.encode()
+        try:
+            msgspec.json.decode(text, type=msgspec.Raw)
+        except (msgspec.DecodeError, RecursionError):
+            return msgspec.json.encode(body)
+        return text
+    return msgspec.json.encode(body, enc_hook=str)
+
+
+def _reject(row: Sequence[Any], number: int, judge: Judge, refused: Refused) -> Reject:
+    shown = {name: value for name, value in zip(COLUMNS, row, strict=True) if value is not None}
+    place = f"row {number} of task {judge.task}" + (f" (id {refused.id!r})" if refused.id else "")
+    return Reject(place, msgspec.to_builtins(shown, enc_hook=str), refused.error)

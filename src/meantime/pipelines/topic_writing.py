@@ -1,0 +1,123 @@
+"""Writing a frame to a topic.
+
+    task:   check every row ──► few rows: hand them to the driver ──► commit: written when every task was fine
+                            └─► many rows: write them, a chunk at a time
+
+Nothing is written while a row of the same task may still be refused, and nothing at all of a frame whose tasks are all
+small. Of a large frame other tasks may have been written when one fails: with natural ids the same write again completes it.
+With the option `rejects` refused rows go to that file instead, and the others are written.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+import structlog
+from pyspark import TaskContext
+from pyspark.sql import datasource
+
+from meantime.errors import Invalid
+from meantime.pipelines.delivery import Tally, deliver_all, open_delivery, topic_and_now
+from meantime.pipelines.options import TopicOptions
+from meantime.pipelines.topic_rows import Judge, Reject, judged
+from meantime.topics.model import NewMessage
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+FEW = 10_000
+FEW_BYTES = 8 << 20
+MOST_REJECTS = 100_000
+
+log = structlog.get_logger(__name__)
+
+
+class Written(datasource.WriterCommitMessage):
+    """What a task did, and the rows that it left to the driver."""
+
+    def __init__(self, tally: Tally, kept: list[NewMessage], rejects: list[Reject]) -> None:
+        self.tally = tally
+        self.kept = kept
+        self.rejects = rejects
+
+
+class Writing:
+    """What batches and streams have in common. Made on the driver, sent to tasks."""
+
+    def __init__(self, options: TopicOptions) -> None:
+        self._options = options
+        self._job = uuid4().hex
+        self._topic, self._now_ms = topic_and_now(options.broker, options.topic)
+
+    def write_task(self, batches: "Iterator[RecordBatch]") -> Written:
+        context = TaskContext.get()
+        task = context.partitionId() if context else 0
+        judge = Judge(self._topic, self._options.broker.producer_group, self._now_ms, self._job, task)
+        sound: list[NewMessage] = []
+        rejects: list[Reject] = []
+        for result in judged(batches, judge):
+            if isinstance(result, NewMessage):
+                sound.append(result)
+            else:
+                self._refuse(result, rejects)
+        if len(sound) <= FEW and sum(len(message.body) for message in sound) <= FEW_BYTES:
+            return Written(Tally(rejected=len(rejects)), sound, rejects)
+        with open_delivery(self._options, self._now_ms) as delivery:
+            return Written(deliver_all(delivery, sound) + Tally(rejected=len(rejects)), [], rejects)
+
+    def _refuse(self, reject: Reject, rejects: list[Reject]) -> None:
+        if self._options.rejects is None:
+            raise Invalid(f"{reject.place}: {reject.error}; with the option 'rejects' such rows go to a file")
+        if len(rejects) == MOST_REJECTS:
+            raise Invalid(
+                f"more than {MOST_REJECTS} rows of one task are refused; the last one, {reject.place}: {reject.error}"
+            )
+        rejects.append(reject)
+
+    def finish(self, messages: Sequence[Written | None]) -> None:
+        done = [message for message in messages if message is not None]
+        total = sum((message.tally for message in done), Tally())
+        kept = [row for message in done for row in message.kept]
+        if kept:
+            with open_delivery(self._options, self._now_ms) as delivery:
+                total += deliver_all(delivery, kept)
+        self._tell(total, [reject for message in done for reject in message.rejects])
+
+    def _tell(self, total: Tally, rejects: Sequence[Reject]) -> None:
+        if self._options.rejects:
+            lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
+            Path(self._options.rejects).write_bytes(lines)
+        if self._options.report:
+            Path(self._options.report).write_bytes(msgspec.json.encode(total))
+        with suppress(OSError):
+            log.info("topic_written", topic=self._options.topic, **msgspec.structs.asdict(total))
+
+
+class TopicWriter(datasource.DataSourceArrowWriter):
+    def __init__(self, options: TopicOptions) -> None:
+        self._writing = Writing(options)
+
+    def write(self, iterator: "Iterator[RecordBatch]") -> Written:
+        return self._writing.write_task(iterator)
+
+    def commit(self, messages: list[Any]) -> None:
+        self._writing.finish(messages)
+
+
+class TopicStreamWriter(datasource.DataSourceStreamArrowWriter):
+    """A batch that is written again has the same ids and makes no second message."""
+
+    def __init__(self, options: TopicOptions) -> None:
+        self._writing = Writing(options)
+
+    def write(self, iterator: "Iterator[RecordBatch]") -> Written:
+        return self._writing.write_task(iterator)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        self._writing.finish(messages)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        """What was written stays: the batch comes again with the same ids."""
