@@ -66,7 +66,7 @@ class Publisher:
                 if item["publishing_status"] == "submitted"
             ]
         elif answer.status_code != 503:
-            self.surprises.append(f"publish: {answer.status_code} {answer.text[:200]}")
+            self.surprises.append(surprise("publish", answer))
         self.history.acknowledged += written
         self.history.unanswered.difference_update(written)
 
@@ -106,7 +106,8 @@ class Reader:
 
     async def _refused(self, answer: httpx.Response) -> None:
         if answer.status_code != 503:
-            self.surprises.append(f"read: {answer.status_code} {(await answer.aread())[:200]!r}")
+            await answer.aread()
+            self.surprises.append(surprise("read", answer))
         await asyncio.sleep(0.2)
 
     def _note(self, line: dict[str, Any]) -> None:
@@ -114,6 +115,12 @@ class Reader:
         marks = [Mark(event["p"], event["n"]) for event in line.get("events", ())]
         self.read[Lane(self.event_type, int(partition))] += marks
         self._cursors[partition] = line["cursor"]["offset"]
+
+
+def surprise(what: str, answer: httpx.Response) -> str:
+    """An answer that no client should ever get, with what is needed to find it in the logs."""
+    flow_id = answer.headers.get("X-Flow-Id")
+    return f"{what} at {answer.url.netloc.decode()}: {answer.status_code} {answer.text[:200]} (flow {flow_id})"
 
 
 async def switch(url: str, event_type: str, storage_id: str, key: str) -> tuple[int, str]:

@@ -1,0 +1,91 @@
+"""Streams under faults, with real processes: a short form of `meantime chaos`, and leaving a dead storage."""
+
+import asyncio
+import json
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from meantime.chaos.accidents import DECK
+from meantime.chaos.streams import Plan, run
+
+SHORT = [
+    accident
+    for accident in DECK
+    if accident.name
+    in (
+        "initiator killed after the commit",
+        "a node frozen beyond its session",
+        "initiator killed before the commit",
+        "ZooKeeper killed",
+    )
+]
+
+
+@pytest.mark.timeout(400)
+def test_nothing_is_lost_twice_or_out_of_order_whatever_dies(folder: Path) -> None:
+    report = run(folder / "stack", Plan(seed=3, switches=len(SHORT), event_types=2, accidents=SHORT), print)
+    assert report.good, "\n".join(report.lines())
+    assert report.switched == len(SHORT)
+    assert report.acknowledged > 1000
+
+
+def publish(client: httpx.Client, name: str, *numbers: int, timeout: float = 30.0) -> httpx.Response:
+    return client.post(f"/event-types/{name}/events", json=[{"n": number} for number in numbers], timeout=timeout)
+
+
+def read_all(url: str, name: str) -> list[int]:
+    headers = {"X-Nakadi-Cursors": json.dumps([{"partition": "0", "offset": "BEGIN"}])}
+    path = f"{url}/event-types/{name}/events?batch_limit=100&batch_flush_timeout=1&stream_timeout=5"
+    found: list[int] = []
+    with httpx.stream("GET", path, headers=headers, timeout=30.0) as answer:
+        for line in answer.iter_lines():
+            found += [event["n"] for event in json.loads(line).get("events", ())]
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_a_dead_storage_can_be_left_by_force_and_what_was_acknowledged_is_kept(stack_of: Any) -> None:
+    with stack_of(nodes=2, kafka=2) as stack:
+        one, two = (httpx.Client(base_url=url, timeout=60.0) for url in stack.urls)
+        name = "orders"
+        assert one.post("/event-types", json={"name": name, "category": "undefined"}).status_code == 201
+        path = f"/event-types/{name}/timelines"
+        assert one.post(path, json={"storage_id": "kafka-2"}).status_code == 201
+        assert publish(one, name, 1, 2, 3).status_code == 200
+        assert publish(two, name, 4).status_code == 200
+
+        stack.send("kafka-2", signal.SIGSTOP)
+        refused = one.post(path, json={"storage_id": "default"})
+        assert refused.status_code == 503, refused.text
+        assert len(one.get(path).json()) == 2
+        with ThreadPoolExecutor() as beside:
+            stuck = beside.submit(publish, two, name, 99)
+            time.sleep(0.5)
+            forced = one.post(path, json={"storage_id": "default", "force": True})
+            assert forced.status_code == 201, forced.text
+            assert [item["publishing_status"] for item in stuck.result().json()] == ["failed"]
+        assert forced.json()["order"] == 3
+        closed = one.get(path).json()[1]
+        assert closed["latest_position"] == {"offsets": [3]}
+        assert publish(two, name, 5, 6).status_code == 200
+
+        stack.send("kafka-2", signal.SIGCONT)
+        asyncio.run(_until_sealed(stack.places.kafka[1], closed["topic"]))
+        assert read_all(stack.urls[1], name) == [1, 2, 3, 4, 5, 6]
+
+
+async def _until_sealed(servers: str, topic: str) -> None:
+    """The topic that was left is sealed as soon as its storage is back."""
+    from meantime.streams.kafka_admin import Admin
+    from meantime.streams.model import Storage
+
+    admin, deadline = Admin(Storage("left", servers)), time.monotonic() + 60
+    while (await admin.topic_settings(topic))["max.message.bytes"][0] != "0":
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.5)
