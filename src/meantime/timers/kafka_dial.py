@@ -37,6 +37,8 @@ class KafkaDial:
                 "group.id": WRITER,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                # The end is told by an empty answer; do not wait long for it.
+                "fetch.wait.max.ms": 10,
                 "isolation.level": "read_committed",
             }
         )

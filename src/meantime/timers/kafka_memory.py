@@ -30,6 +30,8 @@ class DoneTopic:
                     "group.id": "meantime-dispatcher-memory",
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
+                    # The end is told by an empty answer; do not wait long for it.
+                    "fetch.wait.max.ms": 10,
                     "isolation.level": "read_committed",
                 },
             )

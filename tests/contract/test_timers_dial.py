@@ -1,0 +1,82 @@
+"""The oscillator and its dial on a real Kafka."""
+
+import asyncio
+from functools import partial
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from timers_world import Kafka, kafka_with_topics
+
+from meantime.clock import ManualClock
+from meantime.errors import CoordinationLost
+from meantime.timers.kafka_dial import open_dial
+from meantime.timers.oscillator import Oscillator, Tick
+from meantime.timers.topics import OSCILLATOR
+
+
+@pytest.fixture(scope="module")
+def kafka(services):
+    with kafka_with_topics(services.kafka[1]) as kafka:
+        yield kafka
+
+
+def seconds_on(kafka: Kafka) -> list[int]:
+    """Everything on the dial, as a reader of committed records sees it."""
+    settings = {"group.id": "dial-test", "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": kafka.address, "auto.offset.reset": "earliest", **settings})
+    consumer.assign([TopicPartition(OSCILLATOR, 0, 0)])
+    found = []
+    while True:
+        message = consumer.poll(20)
+        assert message is not None
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            consumer.close()
+            return found
+        assert message.value() == b"1"
+        found.append(int(message.key()))
+
+
+async def turn(kafka: Kafka, clock: ManualClock, times: int) -> list[Tick]:
+    told = []
+    async for tick in Oscillator(partial(open_dial, kafka.address), clock, lead_s=5).turn():
+        told.append(tick)
+        clock.advance(1000)
+        if len(told) == times:
+            return told
+    return told
+
+
+async def test_the_dial_goes_on_where_it_stood_and_leaves_no_gap(kafka):
+    clock = ManualClock()
+    first = await turn(kafka, clock, 2)
+    assert [tick.last for tick in first] == [1_700_000_005, 1_700_000_006]
+    clock.advance(60_000)
+    second = await turn(kafka, clock, 1)
+    assert second[0].last == 1_700_000_067
+    assert seconds_on(kafka) == list(range(1_700_000_000, 1_700_000_068))
+
+
+async def test_whoever_opens_the_dial_ends_the_writing_of_everybody_before(kafka):
+    async with open_dial(kafka.address) as old:
+        last = await old.last() or 0
+        await old.write(range(last + 1, last + 2))
+        async with open_dial(kafka.address) as new:
+            assert await new.last() == last + 1
+            with pytest.raises(CoordinationLost):
+                await old.write(range(last + 2, last + 3))
+            await new.write(range(last + 2, last + 3))
+            assert await new.last() == last + 2
+    assert seconds_on(kafka)[-2:] == [last + 1, last + 2]
+
+
+async def test_what_a_fenced_writer_began_is_not_on_the_dial(kafka):
+    async with open_dial(kafka.address) as dead:
+        last = await dead.last() or 0
+        dead._producer.begin_transaction()
+        dead._producer.produce(OSCILLATOR, b"1", str(last + 1), partition=0)
+        await asyncio.to_thread(dead._producer.flush, 10)
+        async with open_dial(kafka.address) as heir:
+            assert await heir.last() == last
+            await heir.write(range(last + 1, last + 2))
+    assert seconds_on(kafka)[-2:] == [last, last + 1]
