@@ -127,13 +127,19 @@ def read_draft(document: dict[str, Any]) -> Draft:
         consumer_group="default" if group is None else _name(group, "consumer_group"),
         read_from=read_from.lower(),
         initial_cursors=tuple(places_in(cursors)) if read_from.lower() == "cursors" else (),
-        access=document.get("authorization"),
+        access=_access(document.get("authorization")),
     )
 
 
 def _name(value: object, what: str) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= 255 or "\x00" in value:
         raise Invalid(f"{what} has to be a text of 1 to 255 characters")
+    return value
+
+
+def _access(value: object) -> object:
+    if value is not None and (not isinstance(value, dict) or b"\\u0000" in msgspec.json.encode(value)):
+        raise Invalid("authorization has to be an object of lists of attributes")
     return value
 
 

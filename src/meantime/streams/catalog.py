@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from meantime.errors import NotFound
+from meantime.names import EVENT_TYPE
 from meantime.streams.model import EventType, Storage, Timeline
 from meantime.streams.postgres import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
 
@@ -70,6 +71,8 @@ class Catalog:
 
     async def reload(self, name: str) -> Entry:
         """Ask PostgreSQL, whatever is known."""
+        if not EVENT_TYPE.fullmatch(name):
+            raise NotFound(f"event type {name[:255]!r} does not exist")
         while True:
             before = self._generation_of(name)
             read_at = time.monotonic()

@@ -70,6 +70,8 @@ class Subscriptions:
     async def page(
         self, owning_application: str | None, event_types: Collection[str], offset: int, limit: int
     ) -> list[Subscription]:
+        if any("\x00" in name for name in [owning_application or "", *event_types]):
+            return []
         return await self.store.subscriptions(owning_application, event_types, offset, limit)
 
     async def update_access(self, subscription: Subscription, access: Any) -> None:
