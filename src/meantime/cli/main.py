@@ -31,6 +31,7 @@ MODULES = (
     "load",
     "timers",
     "workers",
+    "pipelines",
     "bench",
     "chaos",
     "guidance",

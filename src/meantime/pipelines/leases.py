@@ -1,5 +1,6 @@
 """Leases in bulk for pipelines: taken, found again after a restart, deleted; bodies stay the bytes that they are."""
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -54,10 +55,11 @@ def held(client: Client, topic: str, consumer_id: str, *, lease_for: float) -> l
 
 
 def _collect(chunks: Iterable[bytes], found: dict[str, Held]) -> None:
-    """Until the node falls silent or says that it has nothing to say."""
+    """Until the node falls silent, or keeps the line alive: it does so at the beginning too, which means nothing."""
     lines = Lines()
+    began = time.monotonic()
     for chunk in chunks:
-        if not chunk.strip():
+        if not chunk.strip() and time.monotonic() - began > SILENT_FOR:
             return
         for text in lines.feed(chunk):
             one = _line.decode(text)

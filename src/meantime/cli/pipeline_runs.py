@@ -1,0 +1,106 @@
+"""What pipelines have in common: how they find the cluster, start Spark, and stop when they are told to."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meantime.errors import MeantimeError, StackError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from meantime.pipelines.options import Broker
+
+signals = threading.Event()
+"""Set by SIGTERM and Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    broker: "Broker"
+    postgres: str | None
+    checkpoints: Path
+
+    def source_options(self) -> dict[str, str]:
+        """The cluster, as options of the Spark sources."""
+        options = {
+            "url": self.broker.url,
+            "key": self.broker.key,
+            "postgres": self.postgres,
+            "producer_group": self.broker.producer_group,
+        }
+        return {name: value for name, value in options.items() if value}
+
+
+def find_cluster(
+    url: str | None, key: str | None, data: Path | None, metrics_port: int | None, group: str = "default"
+) -> Found:
+    """By flags, environment, or the running stack. A cluster named by --url is not taken to share this stack's database."""
+    from meantime.pipelines.options import Broker
+    from meantime.stack.discovery import discover
+
+    addresses = discover(data)
+    nodes = url or ",".join(addresses.urls)
+    try:
+        postgres = addresses.postgres if not url or addresses.environment.get("MEANTIME_POSTGRES") else None
+    except StackError:
+        postgres = None
+    if metrics_port:
+        from prometheus_client import start_http_server
+
+        from meantime.metrics import REGISTRY
+
+        start_http_server(metrics_port, addr="127.0.0.1", registry=REGISTRY)
+    return Found(Broker(nodes, key or addresses.key, group), postgres, addresses.folder / "pipelines")
+
+
+@contextmanager
+def running() -> Iterator[Callable[[], bool]]:
+    """Yields whether it is time to stop."""
+    before = {number: signal.signal(number, lambda *_: signals.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield signals.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signals.clear()
+
+
+@contextmanager
+def starting_spark(name: str, master: str | None, stopping: Callable[[], bool]) -> "Iterator[SparkSession]":
+    """A session with the listener in place; what Spark says went wrong is told in one line."""
+    from pyspark.errors import PySparkException
+
+    from meantime.pipelines.meters import listen
+    from meantime.pipelines.session import session
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    spark = session(name, master=master)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)  # Spark puts its own in place
+    spark.sparkContext.setLogLevel("ERROR")
+    listen(spark)
+    try:
+        yield spark
+    except PySparkException as error:
+        if not stopping():
+            raise SparkFailed(reason(str(error))) from error
+    finally:
+        spark.stop()
+
+
+class SparkFailed(MeantimeError):
+    """Spark gave up."""
+
+    code = "spark"
+
+
+def reason(text: str) -> str:
+    """The sentence of ours in what Spark tells, or else its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line.partition(": ")[2] for line in lines if line.startswith("meantime.errors.")]
+    return ours[0] if ours else (lines[0] if lines else "Spark gave up")

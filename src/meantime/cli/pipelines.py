@@ -1,0 +1,285 @@
+"""`meantime pipeline`: data between Kafka, topics, event types and files, carried by Spark."""
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meantime.cli.exits import PARTLY
+from meantime.cli.output import on_terminal, print_json, print_rich, print_table, say
+from meantime.cli.pipeline_runs import Found, find_cluster, running, signals, starting_spark
+from meantime.cli.session import Data, Json, Key, Url
+from meantime.cli.spans import clock_time, human, seconds, unix_seconds
+
+if TYPE_CHECKING:
+    from meantime.pipelines.buffer import BufferOptions
+    from meantime.pipelines.forecast import Forecast
+    from meantime.sdk.messages import Slot
+
+pipeline = typer.Typer(no_args_is_help=True, help="Pipelines on Spark: buffer, archive, schedule, forecast.")
+
+Master = Annotated[
+    str | None, typer.Option("--master", envvar="SPARK_MASTER", help="Where Spark runs, like local[4] or spark://host:7077.")
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option("--checkpoint", help="Where it notes how far it is; else below the data directory.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Do what there is to do by now, then stop.")]
+MetricsPort = Annotated[int | None, typer.Option("--metrics-port", help="Serve metrics for Prometheus on this port.")]
+Step = Annotated[str | None, typer.Option("--step", help="Length of a slot; chosen to fit if not given.")]
+
+
+def register(root: typer.Typer) -> None:
+    root.add_typer(pipeline, name="pipeline", rich_help_panel="Pipelines")
+
+
+@pipeline.command()
+def buffer(
+    source: Annotated[str, typer.Option("--from", help="Kafka topic of the default storage, or event-type:<name>.")],
+    target: Annotated[str, typer.Option("--to", help="Kafka topic of the default storage, or event-type:<name>.")],
+    delay: Annotated[str, typer.Option("--delay", help="How much later, like 4h or 90s.")],
+    starting: Annotated[str, typer.Option(help="Where a new buffer begins to read: begin or end.")] = "begin",
+    remember: Annotated[str, typer.Option(help="How long delivered records are known; replays must come within it.")] = "1d",
+    only: Annotated[str | None, typer.Option(help="Run one half: in or out.")] = None,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    once: Once = False,
+    metrics_port: MetricsPort = None,
+    url: Url = None,
+    key: Key = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Put time between two topics: each record comes out at its timestamp plus the delay, with key, value and headers.
+
+    The same command again goes on where it stopped, also after a crash. Ctrl-C and SIGTERM stop it cleanly.
+
+    Example: meantime pipeline buffer --from orders --to orders-later --delay 4h
+
+    Example: meantime pipeline buffer --from event-type:orders --to event-type:reminders --delay 7d
+    """
+    from meantime.pipelines.buffer import BufferOptions, prepare
+    from meantime.pipelines.endpoints import buffer_name, endpoint
+    from meantime.pipelines.layout import client_of
+
+    if starting not in ("begin", "end"):
+        raise typer.BadParameter("--starting is begin or end")
+    if only not in (None, "in", "out"):
+        raise typer.BadParameter("--only is in or out")
+    found = find_cluster(url, key, data, metrics_port)
+    ends = endpoint(source, "--from"), endpoint(target, "--to")
+    folder = checkpoint or found.checkpoints / buffer_name(*ends).replace(":", ".")
+    options = BufferOptions(
+        found.broker, *ends, seconds(delay), folder.absolute(), found.postgres, starting, seconds(remember), once
+    )
+    with client_of(found.broker) as client:
+        prepare(client, options)
+    _run_buffer(options, only, master, json)
+
+
+def _run_buffer(options: "BufferOptions", only: str | None, master: str | None, json: bool) -> None:
+    from meantime.pipelines.buffer import run_both, run_in, run_out
+    from meantime.pipelines.meters import Lateness
+
+    lateness = Lateness()
+    with running() as stopping:
+        if only == "out":
+            say(f"{options.topic}: the way out is open")
+            run_out(options, stopping, lateness)
+        else:
+            with starting_spark(options.topic, master, stopping) as spark:
+                say(f"{options.topic}: {options.source} → {human(options.delay)} → {options.target}")
+                run_in(spark, options, stopping) if only else run_both(spark, options, stopping, lateness)
+    report = lateness.report()
+    if json:
+        print_json({"topic": options.topic, **report})
+    elif report["messages"]:
+        say(", ".join(f"{name} {value}" for name, value in report.items()))
+
+
+@pipeline.command()
+def archive(
+    event_types: Annotated[list[str], typer.Argument(metavar="EVENT_TYPE...", help="What to archive.")],
+    to: Annotated[Path, typer.Option("--to", help="Folder of the archive, seen by every executor.")],
+    every: Annotated[str, typer.Option(help="How often to look for new events.")] = "1m",
+    max_rows: Annotated[int, typer.Option(min=1, help="Most events in one batch.")] = 1_000_000,
+    compact: Annotated[
+        bool, typer.Option("--compact/--no-compact", help="Merge small files of hours that are over.")
+    ] = True,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    once: Once = False,
+    metrics_port: MetricsPort = None,
+    url: Url = None,
+    key: Key = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Keep event types as Parquet files by event type, date and hour; each event once, however often this is interrupted.
+
+    The archive notes how far it is in its own folder (`_meantime`), so --checkpoint is not needed.
+
+    Example: meantime pipeline archive orders payments --to /data/archive --once
+    """
+    from meantime.pipelines.archive import ArchiveOptions, Archiving
+    from meantime.pipelines.compaction import compact as merge
+    from meantime.pipelines.compaction import finish
+    from meantime.pipelines.layout import client_of
+
+    if checkpoint:
+        raise typer.BadParameter("--checkpoint: an archive notes how far it is in its own folder, _meantime")
+    found = find_cluster(url, key, data, metrics_port)
+    options = ArchiveOptions(to.absolute(), max_rows)
+    with running() as stopping, client_of(found.broker) as client:
+        for name in event_types:
+            client.event_type(name)
+        totals = dict.fromkeys(event_types, 0)
+        with starting_spark("archive", master, stopping) as spark:
+            tasks = [Archiving(spark, client, name, options) for name in event_types]
+            while True:
+                for task in tasks:
+                    finish(task.journal)
+                    totals[task.event_type] += task.run(stopping)
+                    if compact and not stopping():
+                        merge(task.journal, datetime.now(UTC))
+                if once or stopping() or signals.wait(seconds(every)):
+                    break
+    if json:
+        print_json({"archived": totals, "total": {task.event_type: task.journal.rows() for task in tasks}})
+        return
+    for task in tasks:
+        say(f"{task.event_type}: archived {totals[task.event_type]:,} events, {task.journal.rows():,} in all")
+
+
+@pipeline.command()
+def schedule(
+    files: Annotated[list[Path], typer.Argument(help="CSV, JSON lines or Parquet; all of one kind.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic to schedule to.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the load that it would make.")] = False,
+    rejects: Annotated[
+        Path | None, typer.Option("--rejects", help="Put refused rows here and go on with the others.")
+    ] = None,
+    step: Step = None,
+    group: Annotated[
+        str, typer.Option("--group", "-g", envvar="MEANTIME_PRODUCER_GROUP", help="Producer group that owns the messages.")
+    ] = "default",
+    master: Master = None,
+    url: Url = None,
+    key: Key = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Schedule a table. Columns: id, at (RFC 3339) or at_ms or after_ms, body; without body all others together are it.
+
+    With ids it can be repeated: what exists is left alone. Without --rejects one bad row stops it. Exit code 9 if rows were
+    refused.
+
+    Example: meantime pipeline schedule campaign.csv --topic reminders --dry-run
+    """
+    from meantime.pipelines.bulk import messages, read_files
+    from meantime.pipelines.layout import client_of
+    from meantime.pipelines.writing import write_topic
+
+    found = find_cluster(url, key, data, None, group)
+    with running() as stopping, client_of(found.broker) as client:
+        client.topic(topic)
+        with starting_spark("schedule", master, stopping) as spark:
+            rows = messages(read_files(spark, files))
+            if dry_run:
+                _show_plan(found, topic, rows, step, json)
+                return
+            began = time.monotonic()
+            options = found.source_options() | ({"rejects": str(rejects.absolute())} if rejects else {})
+            tally = write_topic(rows, topic, **options)
+            took = time.monotonic() - began
+    if json:
+        print_json({"created": tally.created, "exists": tally.exists, "rejected": tally.rejected, "seconds": round(took, 3)})
+    else:
+        rate = (tally.created + tally.exists) / max(took, 1e-9)
+        counts = f"created {tally.created:,}, existed {tally.exists:,}, rejected {tally.rejected:,}"
+        say(f"{counts} in {took:.1f} s ({rate:,.0f}/s)")
+    if tally.rejected:
+        raise typer.Exit(PARTLY)
+
+
+def _show_plan(found: Found, topic: str, rows: object, step: str | None, json: bool) -> None:
+    """The load that is there, and what would come on top of it."""
+    from meantime.cli.load import chart, fitting_step
+    from meantime.pipelines.bulk import planned
+    from meantime.pipelines.layout import client_of
+    from meantime.pipelines.plan import merged
+
+    with client_of(found.broker) as client:
+        now_ms = client.clock().now_ms
+        fine = planned(rows, now_ms, 1000)  # type: ignore[arg-type]
+        ahead = max(60.0, (max(fine, default=now_ms) - now_ms) / 1000 + 1)
+        slot_for = seconds(step) if step else fitting_step(ahead)
+        begin = now_ms / 1000 - now_ms / 1000 % slot_for
+        present = client.load(topic, begin, begin + min(ahead + slot_for, 10_000 * slot_for), slot_for)
+    slots: list[Slot] = merged(present, fine, round(slot_for * 1000))
+    if json:
+        print_json({"topic": topic, "step_ms": round(slot_for * 1000), "new": sum(fine.values()), "slots": slots})
+    elif on_terminal():
+        print_rich(chart(f"{topic} (dry run)", slots, slot_for, now_ms / 1000))
+    else:
+        print_table(["from_ms", "present", "new"], [[slot.from_ms, slot.available, slot.waiting] for slot in slots])
+
+
+@pipeline.command()
+def forecast(
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="All topics and timers if none.")] = None,
+    span: Annotated[str, typer.Option("--for", help="How far to look, like 10m or 7d.")] = "1d",
+    start: Annotated[str, typer.Option("--from", help="Instant to begin with.")] = "now",
+    step: Step = None,
+    capacity: Annotated[
+        float | None, typer.Option(help="Messages per second that consumers can do, if you know it.")
+    ] = None,
+    archive: Annotated[Path | None, typer.Option(help="An archive, for rates of the past.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+    url: Url = None,
+    key: Key = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """See what is coming over all topics and timers, and where it is more than consumers have shown they can do.
+
+    Example: meantime pipeline forecast --for 7d --archive /data/archive --png week.png
+    """
+    from meantime.cli.load import fitting_step
+    from meantime.pipelines.forecast import forecast as look
+    from meantime.pipelines.layout import client_of
+    from meantime.pipelines.picture import bar_chart
+
+    found = find_cluster(url, key, data, None)
+    ahead = seconds(span)
+    slot_for = seconds(step) if step else max(1.0, fitting_step(ahead))
+    with client_of(found.broker) as client:
+        begin = unix_seconds(start, client.clock().now_ms / 1000)
+        begin -= begin % slot_for
+        coming = look(client, topics or [], (begin, ahead, slot_for), capacity, archive)
+    if png:
+        limits = [one.capacity * slot_for for one in coming.series if one.capacity]
+        labels = clock_time(coming.from_ms)[5:16], clock_time(round((begin + ahead) * 1000))[5:16]
+        png.write_bytes(bar_chart([one.counts for one in coming.series], labels, sum(limits) or None))
+    print_json(coming) if json else _show_forecast(coming)
+
+
+def _show_forecast(coming: "Forecast") -> None:
+    columns = ["from", *(one.name for one in coming.series)]
+    slots = max((len(one.counts) for one in coming.series), default=0)
+    rows = [
+        [clock_time(coming.from_ms + index * coming.step_ms), *(one.counts[index] or "" for one in coming.series)]
+        for index in range(slots)
+    ]
+    print_table(columns, rows)
+    for one in coming.past:
+        say(f"{one.event_type}: {one.mean:,.2f} events/s over {one.hours} h, {one.peak:,.2f}/s in the busiest hour")
+    for warning in coming.warnings:
+        say(
+            f"warning: {warning.name} has {warning.due:,} due from {clock_time(warning.from_ms)}, "
+            f"consumers have shown {warning.capacity:,}"
+        )
+    sys.stdout.flush()
