@@ -52,6 +52,9 @@ class Layout:
     def acknowledgement(self, node_id: str) -> str:
         return f"{self.acknowledgements}/{node_id}"
 
+    def subscription(self, id: str) -> str:
+        return f"{self.root}/subscriptions/{id}"
+
     @property
     def apps(self) -> str:
         return f"{self.root}/apps"

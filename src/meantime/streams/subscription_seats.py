@@ -34,7 +34,7 @@ class Seats:
 
     def __init__(self, session: Session, id: UUID) -> None:
         self._session = session
-        self._root = f"{session.root}/subscriptions/{id}"
+        self._root = session.layout.subscription(str(id))
         self._sessions = Directory(session, f"{self._root}/sessions")
         self._owners = Directory(session, f"{self._root}/owners")
         self._top = Directory(session, self._root)
