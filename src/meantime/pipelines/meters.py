@@ -79,7 +79,7 @@ def listen(spark: "SparkSession") -> None:
             """Nothing to tell."""
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            log.info("stream_ended", id=str(event.id), error=event.exception)
+            log.info("stream_ended", id=str(event.id), failed=event.exception is not None)
 
     spark.streams.addListener(Listener())
 

@@ -17,6 +17,7 @@ KAFKA = "kafka."
 BEGIN, END = "begin", "end"
 MOST_PER_CALL = 10_000
 
+SPARKS_OWN = ("queryname", "checkpointlocation")
 COMMON = ("url", "key", "parallelism")
 PRUNING = ("partitions", "written_from", "written_until")
 EVENTS = (*COMMON, *PRUNING, "event_type", "starting", "ending", "max_per_batch", "via")
@@ -117,7 +118,7 @@ class _Options:
 
     def _check(self, known: tuple[str, ...]) -> None:
         for name in self._given:
-            if name in known or (name.startswith(KAFKA) and "event_type" in known):
+            if name in known or name in SPARKS_OWN or (name.startswith(KAFKA) and "event_type" in known):
                 continue
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"

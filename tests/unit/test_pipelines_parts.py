@@ -1,0 +1,193 @@
+"""The parts of pipelines that need no service."""
+
+import zlib
+from base64 import b64decode
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
+
+from meantime.cli.pipeline_runs import reason
+from meantime.errors import Invalid
+from meantime.pipelines.carrying import Carried, Header, unpacked
+from meantime.pipelines.compaction import compact, is_over
+from meantime.pipelines.event_type_target import Intent, chunks, mark, went_out
+from meantime.pipelines.forecast import Series, past_of, rates, warnings
+from meantime.pipelines.journal import Entry, Journal
+from meantime.pipelines.json_schema import fields_type, spark_type
+from meantime.pipelines.meters import Lateness
+from meantime.pipelines.picture import bar_chart
+from meantime.pipelines.plan import merged
+from meantime.pipelines.topic_rows import Judge, Reject, check_columns, judged
+from meantime.sdk.messages import Slot
+from meantime.topics.model import NewMessage, Settings, Topic
+
+NOW = 1_700_000_000_000
+JUDGE = Judge(Topic(1, "t", 1, Settings(max_future_ms=1000, max_body_bytes=20)), "g", NOW, "job", 3)
+
+
+def judge_rows(**columns: list[object]) -> list[NewMessage | Reject]:
+    return list(judged([pa.RecordBatch.from_pydict(columns)], JUDGE))
+
+
+def test_a_row_becomes_a_message() -> None:
+    (message,) = judge_rows(id=["a"], at_ms=[NOW + 5], body=['{"n": 1}'])
+    assert isinstance(message, NewMessage)
+    assert (message.id, message.at_ms, message.body, message.is_json) == ("a", NOW + 5, b'{"n": 1}', True)
+
+
+def test_text_is_a_json_string_and_bytes_stay_bytes() -> None:
+    text, raw = judge_rows(id=["a"], at_ms=[NOW], body=["hello"]) + judge_rows(id=["a"], at_ms=[NOW], body=[b"\xff"])
+    assert isinstance(text, NewMessage)
+    assert isinstance(raw, NewMessage)
+    assert (text.body, raw.body, raw.is_json) == (b'"hello"', b"\xff", False)
+
+
+def test_without_ids_a_row_is_named_after_its_place_in_the_job() -> None:
+    first, second = judge_rows(after_ms=[1, 2], body=["1", "2"])
+    assert isinstance(first, NewMessage)
+    assert isinstance(second, NewMessage)
+    assert (first.id, second.id, second.at_ms) == ("job-3-0", "job-3-1", NOW + 2)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"id": ["a b"], "at_ms": [NOW], "body": ["1"]}, "an id is 1 to 128"),
+        ({"id": [None], "at_ms": [NOW], "body": ["1"]}, "'id' is null"),
+        ({"id": ["a"], "at_ms": [NOW + 5000], "body": ["1"]}, "more than 1000 ms ahead"),
+        ({"id": ["a"], "at_ms": [None], "body": ["1"]}, "exactly one of at_ms and after_ms"),
+        ({"id": ["a"], "at_ms": [NOW], "body": ["x" * 30]}, "at most 20"),
+    ],
+)
+def test_a_bad_row_says_where_it_stands_and_why(row: dict[str, list[object]], why: str) -> None:
+    (reject,) = judge_rows(**row)
+    assert isinstance(reject, Reject)
+    assert reject.place.startswith("row 0 of task 3")
+    assert why in reject.error
+
+
+def test_columns_are_checked_by_name_and_type() -> None:
+    fine = StructType().add("id", StringType()).add("at_ms", LongType()).add("body", BinaryType())
+    check_columns(fine, stream=True)
+    check_columns(StructType().add("after_ms", IntegerType()).add("body", StringType()), stream=False)
+    for schema, named in (
+        (StructType().add("at_ms", LongType()), "'body' is missing"),
+        (StructType().add("body", StringType()), "'at_ms' is missing"),
+        (StructType().add("at_ms", StringType()).add("body", StringType()), "'at_ms' is milliseconds"),
+        (StructType(fine.fields).add("x", StringType()), "'x' is unknown"),
+    ):
+        with pytest.raises(Invalid, match=named):
+            check_columns(schema, stream=False)
+    with pytest.raises(Invalid, match="'id' is missing"):
+        check_columns(StructType().add("at_ms", LongType()).add("body", StringType()), stream=True)
+
+
+def test_a_record_keeps_key_value_and_headers() -> None:
+    record = Carried(b"k\xff", None, [Header("h", b""), Header("h", None)])
+    assert unpacked(msgspec.json.encode(record)) == record
+    assert unpacked(b'{"value":"YQ=="}') == Carried(None, b64decode("YQ=="))
+
+
+def test_an_intent_is_settled_by_what_is_found() -> None:
+    one, two = mark(b'{"n": 1}'), mark(b'{"n":2}')
+    assert mark(b'{ "n":1}') == one
+    assert mark(b'{"metadata":{"eid":"e","partition":"0"},"n":1}') == mark(b'{"metadata":{"eid":"e"}}') == "e"
+    intent = Intent(["a", "b", "c", "old"], [one, one, two], {})
+    assert went_out(intent, Counter([one])) == {"a", "old"}
+
+
+def test_batches_are_cut_by_size() -> None:
+    assert [len(chunk) for chunk in chunks([b"x" * (3 << 20), b"y" * (3 << 20), b"z"])] == [1, 2]
+    assert chunks([]) == []
+
+
+def test_a_schema_becomes_a_type() -> None:
+    schema = {
+        "properties": {
+            "id": {"type": "integer"},
+            "name": {"type": ["string", "null"]},
+            "lines": {"type": "array", "items": {"type": "object", "properties": {"price": {"type": "number"}}}},
+            "any": {},
+        }
+    }
+    assert spark_type(schema) == "struct<`id`:bigint,`name`:string,`lines`:array<struct<`price`:double>>,`any`:string>"
+    assert fields_type("undefined", '{"additionalProperties": true}') is None
+    data = fields_type("data", '{"properties": {"id": {"type": "boolean"}}}')
+    assert data is not None
+    assert data.startswith("struct<data:struct<`id`:boolean>,data_op:string")
+
+
+def test_a_journal_goes_on_with_what_was_begun(folder: Path) -> None:
+    journal = Journal(folder, "orders")
+    assert journal.last() is None
+    plan = Entry(1, {"0": "a"}, {"0": "b"})
+    journal.begin(plan)
+    assert Journal(folder, "orders").plan() == plan
+    journal.finish(Entry(1, {"0": "a"}, {"0": "b"}, 7))
+    again = Journal(folder, "orders")
+    assert (again.plan(), again.rows()) == (None, 7)
+    again.begin(Entry(1, {}, {}))
+    assert again.plan() is None
+
+
+def test_small_files_of_an_hour_that_is_over_become_one(folder: Path) -> None:
+    from pyarrow import parquet
+
+    journal = Journal(folder, "orders")
+    hour = journal.data / "date=2026-05-01" / "hour=09"
+    hour.mkdir(parents=True)
+    for number in (1, 2, 3):
+        table = pa.table({"event": [f"e{number}"], "partition": ["0"], "cursor": [f"c{number}"]})
+        parquet.write_table(table, hour / f"b{number:010d}-0000.parquet")
+    journal.finish(Entry(2, {}, {}, 2))
+    assert compact(journal, datetime(2026, 5, 1, 9, 59, tzinfo=UTC)) == 0
+    assert compact(journal, datetime(2026, 5, 1, 10, 0, tzinfo=UTC)) == 2
+    assert sorted(file.name[0] for file in hour.iterdir()) == ["b", "c"]
+    assert parquet.read_table(sorted(hour.iterdir())[1]).column("event").to_pylist() == ["e1", "e2"]
+    assert is_over(hour, datetime(2026, 5, 2, tzinfo=UTC))
+
+
+def test_an_overload_counts_what_was_left_over() -> None:
+    found = list(warnings([Series("t", [5, 30, 5, 5, 0], 1.0), Series("u", [99], None)], 0, 10_000))
+    assert [(one.from_ms, one.due) for one in found] == [(10_000, 30), (20_000, 5), (30_000, 5)]
+
+
+def test_capacities_come_from_metrics_and_the_past_from_hours() -> None:
+    assert rates('meantime_topics_lease_rate{topic="a"} 12.5\nmeantime_topics_lease_rate{topic="b"} 0.0\n') == {"a": 12.5}
+    past = past_of("orders", {"date=2026-05-01/hour=23": 3600, "date=2026-05-02/hour=01": 7200})
+    assert (past.hours, past.mean, past.peak) == (3, 1.0, 2.0)
+
+
+def test_a_chart_is_a_png_of_its_size() -> None:
+    picture = bar_chart([[1, 2, 3], [0, 5, 0]], ("05-01 09:00", "05-01 10:00"), 4)
+    assert picture.startswith(b"\x89PNG")
+    pixels = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
+    assert len(pixels) == 360 * (1 + 3 * 960)
+    assert bytes((214, 39, 40)) in pixels
+    assert bar_chart([], ("", "")).startswith(b"\x89PNG")
+
+
+def test_new_load_stands_on_top_of_what_is_there() -> None:
+    present = [Slot(from_ms=0, waiting=3), Slot(from_ms=1000)]
+    slots = merged(present, {0: 1, 500: 1, 1000: 4}, 1000)
+    assert [(slot.available, slot.waiting) for slot in slots] == [(3, 2), (0, 4)]
+
+
+def test_lateness_is_told_by_percentiles() -> None:
+    lateness = Lateness()
+    assert lateness.report() == {"messages": 0}
+    lateness.note(range(100))
+    assert lateness.report() == {"messages": 100, "early": 0, "p50_ms": 50, "p99_ms": 99, "max_ms": 99}
+
+
+def test_of_what_spark_tells_our_sentence_is_kept() -> None:
+    assert (
+        reason("[FAILED] pickle\n  File x\nmeantime.errors.NotFound: topic 't' does not exist\n")
+        == "topic 't' does not exist"
+    )
+    assert reason("[BROKEN] something\nat y") == "[BROKEN] something"
