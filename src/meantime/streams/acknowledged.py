@@ -57,3 +57,5 @@ class Acknowledged:
                 await self.write()
             except MeantimeError as error:
                 log.warning("acknowledged_offsets_not_written", error=error.detail)
+            except Exception:
+                log.exception("acknowledged_offsets_failed")

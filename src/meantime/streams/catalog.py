@@ -8,6 +8,8 @@ connection died without telling.
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +17,8 @@ from meantime.errors import NotFound
 from meantime.names import EVENT_TYPE
 from meantime.streams.model import EventType, Storage, Timeline
 from meantime.streams.postgres import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
+
+_HEAR_WITHIN = 0.5
 
 
 class News(Protocol):
@@ -50,6 +54,7 @@ class Catalog:
         self._generations: dict[str, int] = {}
         self._generation = 0
         self._changes: dict[str, asyncio.Event] = {}
+        self._expected: dict[str, asyncio.Event] = {}
         self._storages: dict[str, Storage] = {}
         self._storages_stale = True
         self.storages_changed = asyncio.Event()
@@ -121,6 +126,19 @@ class Catalog:
         self._storages = {storage.id: storage for storage in storages}
         return storages
 
+    @asynccontextmanager
+    async def told(self, name: str) -> AsyncIterator[None]:
+        """Make a change in the block, and leave when this node has heard of it: the others have then been told, too."""
+        heard = self._expected.setdefault(name, asyncio.Event())
+        try:
+            yield
+            if self._news.connected:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_HEAR_WITHIN):
+                        await heard.wait()
+        finally:
+            self._expected.pop(name, None)
+
     def forget(self, name: str) -> None:
         """What is known of this event type may be wrong: ask again, and tell those who wait for a change."""
         self._generations[name] = self._generations.get(name, 0) + 1
@@ -147,6 +165,8 @@ class Catalog:
     def _heard(self, name: str | None, /) -> None:
         if name is not None:
             self.forget(name)
+            if name in self._expected:
+                self._expected.pop(name).set()
             return
         self._generation += 1
         for known in {*self._entries, *self._changes}:

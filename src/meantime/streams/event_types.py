@@ -106,7 +106,9 @@ class EventTypes:
         while True:
             current = await self.get(name)
             updated = redeclare(current, given, self._clock.now_ms(), self._min_retention_ms)
-            if await self._store.update_event_type(updated, current.version):
+            async with self._catalog.told(name):
+                done = await self._store.update_event_type(updated, current.version)
+            if done:
                 break
         if updated.retention_ms != current.retention_ms:
             await self._retain(updated)
@@ -124,8 +126,8 @@ class EventTypes:
 
     async def delete(self, name: str) -> None:
         """An adopted topic stays as long as its timeline is fake: nothing was ever made of it here."""
-        doomed = await self._store.delete_event_type(name, self._clock.now_ms())
-        self._catalog.forget(name)
+        async with self._catalog.told(name):
+            doomed = await self._store.delete_event_type(name, self._clock.now_ms())
         for storage_id, topic in doomed:
             await self._topics.drop_doomed(storage_id, topic)
         log.info("event_type_deleted", event_type=name, topics=len(doomed))

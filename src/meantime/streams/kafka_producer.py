@@ -26,6 +26,7 @@ MAX_RECORD_BYTES = 1_040_000
 _POLL_FIRST = 0.001
 _POLL_MOST = 0.02
 _POLL_IDLE = 1.0
+_CLOSE_WITHIN = 5.0
 
 
 class StorageProducer:
@@ -128,8 +129,8 @@ class StorageProducer:
             log.info("warm_up_failed", storage_id=self.storage.id, topic=topic, error=str(error))
 
     async def close(self) -> None:
-        """Wait for what is in flight, as long as it may take to fail."""
-        deadline = time.monotonic() + self._deliver_for + 1.0
+        """Wait some seconds for what is in flight; what a dead storage keeps is given up."""
+        deadline = time.monotonic() + min(self._deliver_for, _CLOSE_WITHIN)
         while self._batches and time.monotonic() < deadline:  # noqa: ASYNC110 - the poll timer does the work
             await asyncio.sleep(0.01)
         self._timer.cancel()

@@ -36,7 +36,9 @@ class Retention:
             try:
                 await self.run_once()
             except MeantimeError as error:
-                log.warning("retention_put_off", error=error.detail)
+                log.info("retention_put_off", error=error.detail)
+            except Exception:
+                log.exception("retention_failed")
 
     async def run_once(self) -> None:
         if not self._trusted():

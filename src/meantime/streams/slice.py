@@ -177,6 +177,10 @@ async def _keep_storages(storages: Storages, catalog: Catalog, producers: Produc
             log.info("storages_not_known_yet", error=error.detail)
             await asyncio.sleep(0.5)
             continue
+        except Exception:
+            log.exception("storages_failed")
+            await asyncio.sleep(5.0)
+            continue
         await catalog.storages_changed.wait()
 
 

@@ -47,7 +47,7 @@ class StorageDocument(msgspec.Struct, kw_only=True):
 
 def read_storage(given: Mapping[str, Any]) -> Storage:
     """A storage as a client describes it; `Invalid` says what to change."""
-    if given.get("storage_type", "kafka") != "kafka":
+    if given.get("storage_type") not in (None, "kafka"):
         raise Invalid(f"storage_type {given['storage_type']!r} is unknown; use 'kafka'")
     try:
         document = msgspec.convert(_without_nulls(given), StorageDocument)

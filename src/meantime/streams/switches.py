@@ -174,6 +174,8 @@ class Switches:
                 await self.conclude_orphans()
             except MeantimeError as error:
                 log.debug("no_look_for_orphans", error=error.detail)
+            except Exception:
+                log.exception("look_for_orphans_failed")
 
     async def conclude_orphans(self) -> None:
         for switch in await self._tools.store.all_running():
