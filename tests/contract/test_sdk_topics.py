@@ -160,18 +160,16 @@ def test_many_threads_share_a_client(client: Client, topic: str) -> None:
         for lease in client.consume(topic, f"w{number}", buffer=5):
             with lease:
                 done.append(lease.body)
-            if len(done) >= 37:
-                return
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
     for thread in threads:
         thread.start()
-    until(lambda: len(done) >= 37)
+    until(lambda: len(done) == 40)
     client.close()
     for thread in threads:
         thread.join(5)
         assert not thread.is_alive()
-    assert len(set(done)) == len(done)
+    assert sorted(done) == list(range(40))
 
 
 def test_the_drift_is_measured(client: Client) -> None:

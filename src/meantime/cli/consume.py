@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from meantime.sdk.blocking import Lease
 
 LOOK_EVERY = 0.2
+BUFFER = 10
 
 
 class Then(StrEnum):
@@ -65,8 +66,9 @@ def consume(
     leases = session.client.consume(
         topic,
         name,
-        mode="pull" if pull else "push",
-        buffer=parallel if command else 10,
+        # Who wants only some is not pushed more than that.
+        mode="pull" if pull or limit else "push",
+        buffer=parallel if command else min(limit or BUFFER, BUFFER),
         lease_for=seconds(lease),
     )
     end_when_the_reader_goes()

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from meantime import __version__
-from meantime.cli.exits import READER_GONE, epilog, exit_of
+from meantime.cli.exits import INTERRUPTED, READER_GONE, epilog, exit_of
 from meantime.cli.output import drop_output
 from meantime.errors import MeantimeError
 
@@ -48,6 +48,8 @@ def run(arguments: Sequence[str]) -> int:
         get_command(build()).main(list(arguments), prog_name="meantime")
     except SystemExit as end:
         return _flushed(end.code if isinstance(end.code, int) else int(end.code is not None))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except MeantimeError as error:
         return _complain(error, json="--json" in arguments)
     return _flushed(0)

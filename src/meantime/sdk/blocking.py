@@ -1,5 +1,6 @@
-"""A lease in the hands of a handler that blocks. The work is done by an `AsyncLease` on the client's background loop."""
+"""Leases in the hands of handlers that block. The work is done by an `AsyncLease` on the client's background loop."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -116,21 +117,45 @@ def _tell(lease: Lease | None) -> None:
             lease.on_lost(lease)
 
 
-def consume(portal: Portal, sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> Iterator[Lease]:
-    """Leases, one at a time, until the caller stops asking or the client is closed."""
-    consuming = portal.run(_start(sender, topic, consumer_id, replace(options, on_lost=None)))
-    try:
-        while True:
-            yield Lease(portal, portal.run(consuming.next()), options.on_lost)
-    except PortalClosed:
-        return
-    finally:
-        # A portal that is closed has cancelled the consumer already.
+class Background:
+    """Everything of a sync client that goes on while it does something else."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._portal = Portal()
+        self._sender = sender
+        self._consumers: set[Consuming] = set()
+
+    @property
+    def closed(self) -> bool:
+        return self._portal.closed
+
+    def consume(self, topic: str, consumer_id: str, options: ConsumeOptions) -> Iterator[Lease]:
+        """Leases, one at a time, until the caller stops asking or the client is closed."""
+        consuming = self._portal.run(self._start(topic, consumer_id, replace(options, on_lost=None)))
+        try:
+            while True:
+                yield Lease(self._portal, self._portal.run(consuming.next()), options.on_lost)
+        except PortalClosed:
+            return
+        finally:
+            with suppress(PortalClosed, TimeoutError):
+                self._portal.run(self._stop(consuming), timeout=CLOSED_WITHIN)
+
+    def close(self) -> None:
         with suppress(PortalClosed, TimeoutError):
-            portal.run(consuming.close(), timeout=CLOSED_WITHIN)
+            self._portal.run(self._stop_all(), timeout=CLOSED_WITHIN)
+        self._portal.close()
 
+    async def _start(self, topic: str, consumer_id: str, options: ConsumeOptions) -> Consuming:
+        consuming = Consuming(self._sender, topic, consumer_id, options)
+        self._consumers.add(consuming)
+        await consuming.start()
+        return consuming
 
-async def _start(sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> Consuming:
-    consuming = Consuming(sender, topic, consumer_id, options)
-    await consuming.start()
-    return consuming
+    async def _stop(self, consuming: Consuming) -> None:
+        self._consumers.discard(consuming)
+        await consuming.close()
+
+    async def _stop_all(self) -> None:
+        await asyncio.gather(*(consuming.close() for consuming in self._consumers))
+        await self._sender.aclose()

@@ -9,11 +9,10 @@ from typing import Self, Unpack
 import httpx
 
 from meantime.sdk import cluster, cursors, leasing, scheduling, streams, subscribing, timers
-from meantime.sdk.blocking import Lease, consume
+from meantime.sdk.blocking import Background, Lease
 from meantime.sdk.consuming import ConsumeOptions, ConsumeSettings
 from meantime.sdk.core import Core, Identity
 from meantime.sdk.model import Batch, Cursor, SubscriptionBatch
-from meantime.sdk.portal import Portal
 from meantime.sdk.reading import (
     B,
     EventsFollowing,
@@ -51,7 +50,7 @@ class Client(Sender):
     ) -> None:
         super().__init__(Core(url, Identity(key, producer_group), timeout=timeout, retries=retries), verify, transport)
         self._verify = verify
-        self._background: tuple[Portal, AsyncSender] | None = None
+        self._background: Background | None = None
         self._starting = Lock()
 
     nodes = method(cluster.nodes)
@@ -168,20 +167,18 @@ class Client(Sender):
         ...     with lease:
         ...         remind(lease.body)
         """
-        portal, sender = self._in_background()
-        return consume(portal, sender, topic, consumer_id, ConsumeOptions(**options))
+        return self._in_background().consume(topic, consumer_id, ConsumeOptions(**options))
 
-    def _in_background(self) -> tuple[Portal, AsyncSender]:
+    def _in_background(self) -> Background:
         with self._starting:
-            if self._background is None or self._background[0].closed:
-                self._background = (Portal(), AsyncSender(self.core, self._verify, None))
+            if self._background is None or self._background.closed:
+                self._background = Background(AsyncSender(self.core, self._verify, None))
             return self._background
 
     def close(self) -> None:
-        if self._background and not self._background[0].closed:
-            portal, sender = self._background
-            portal.run(sender.aclose())
-            portal.close()
+        """End all loops over `consume`, give back what they did not hand out, and let go of the connections."""
+        if self._background:
+            self._background.close()
         super().close()
 
     def __enter__(self) -> Self:

@@ -26,6 +26,8 @@ Mode = Literal["push", "pull"]
 #: The broker sends an empty line at least every 10 s.
 SILENCE_FOR = 25.0
 POLL_FOR = 20.0
+#: What the broker has pushed into a buffer that was freed a moment ago is waited for, so that it can be given back.
+ON_ITS_WAY_FOR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,15 @@ class Consuming:
                 self._arrived.clear()
 
     async def close(self) -> None:
-        for task in self._tasks:
+        """Give back what was not handed out. Once is enough; again does nothing."""
+        tasks, self._tasks = self._tasks, []
+        if not tasks:
+            return
+        if self._options.mode == "push" and not self._failure:
+            await asyncio.sleep(ON_ITS_WAY_FOR)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._give_back()
 
     async def _watched(self, duty: Coroutine[Any, Any, None]) -> None:
