@@ -1,0 +1,135 @@
+"""Pipelines against Spark's plain Kafka connector, in one Spark, on the same records.
+
+    python bench/pipelines.py [events] [messages]
+
+Read: an event type with ten timelines on two clusters, by `events()` (native) and by `format("meantime.events")`, against
+one plain topic with the same records. Stream: how many events a second `meantime.events` takes through micro-batches. Write: a
+frame into a topic in PostgreSQL, twice.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from meantime import Client
+from meantime.pipelines import events, register, session, write_topic
+from meantime.stack.session import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TIMELINES, PARTITIONS, ROUNDS, PER_CALL = 10, 4, 3, 2000
+PLAIN, EVENT_TYPE, TOPIC = "bench-plain", "bench-events", "bench-topic"
+
+
+def event(number: int) -> bytes:
+    return msgspec.json.encode({"n": number, "customer": f"c-{number % 977}", "text": "x" * 150})
+
+
+def fill(client: Client, kafka: str, count: int) -> None:
+    """The same events into the event type, over its timelines, and into the plain topic."""
+    AdminClient({"bootstrap.servers": kafka}).create_topics([NewTopic(PLAIN, PARTITIONS, 1)])[PLAIN].result(30)
+    client.create_event_type(EVENT_TYPE, partitions=PARTITIONS)
+    storages = [storage.id for storage in client.storages()]
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 20, "compression.type": "none"})
+    per_timeline = count // TIMELINES
+    for timeline in range(TIMELINES):
+        for first in range(timeline * per_timeline, (timeline + 1) * per_timeline, PER_CALL):
+            last = min(first + PER_CALL, (timeline + 1) * per_timeline)
+            values = [event(number) for number in range(first, last)]
+            client.publish_encoded(EVENT_TYPE, b"[%b]" % b",".join(values))
+            for number, value in enumerate(values, first):
+                producer.produce(PLAIN, value, partition=number % PARTITIONS)
+            producer.flush(60)
+        if timeline < TIMELINES - 1:
+            client.switch(EVENT_TYPE, storages[(timeline + 1) % len(storages)])
+
+
+def plain(spark: "SparkSession", kafka: str) -> "DataFrame":
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", PLAIN)
+    return reader.load().selectExpr("cast(value as string) event", "partition", "offset", "timestamp")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def drained(frame: "DataFrame") -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def compare_reads(spark: "SparkSession", kafka: str, url: str, count: int) -> None:
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "plain connector, one topic": lambda: plain(spark, kafka),
+        "events(), native": lambda: events(spark, EVENT_TYPE, url=url),
+        "format meantime.events": lambda: spark.read.format("meantime.events").option("event_type", EVENT_TYPE).load(),
+    }
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for name, way in ways.items():
+        assert way().count() == count, name
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            took[name].append(seconds(lambda way=way: drained(way())))
+    best = {name: min(times) for name, times in took.items()}
+    base = best["plain connector, one topic"]
+    print(f"batch read of {count:,} events, {TIMELINES} timelines on two clusters (best of {ROUNDS}, median in brackets)")
+    for name, times in took.items():
+        median = statistics.median(times)
+        print(f"  {name:28} {count / best[name]:>10,.0f}/s ({count / median:,.0f}/s)   ratio {base / best[name]:.2f}")
+
+
+def stream(spark: "SparkSession", count: int) -> None:
+    source = spark.readStream.format("meantime.events").option("event_type", EVENT_TYPE).option("starting", "begin").load()
+    with tempfile.TemporaryDirectory() as folder:
+        writer = source.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True)
+        took = seconds(lambda: writer.start().awaitTermination())
+    print(f"stream of {count:,} events in batches of 200,000: {count / took:,.0f}/s")
+
+
+def write(spark: "SparkSession", client: Client, count: int) -> None:
+    from pyspark.sql import functions as f
+
+    client.create_topic(TOPIC)
+    now_ms = client.clock().now_ms
+    frame = spark.range(count).select(
+        f.concat(f.lit("m-"), f.lpad(f.col("id").cast("string"), 9, "0")).alias("id"),
+        (f.lit(now_ms + 3_600_000) + f.col("id") * 10).alias("at_ms"),
+        f.to_json(f.struct("id", f.lit("x" * 150).alias("text"))).alias("body"),
+    )
+    for run in ("first", "second"):
+        began = time.perf_counter()
+        tally = write_topic(frame, TOPIC)
+        took = time.perf_counter() - began
+        print(f"{run} write of {count:,} messages: {count / took:,.0f}/s, {tally}")
+    assert client.count(TOPIC) == count
+
+
+def main() -> None:
+    numbers = [int(text) for text in sys.argv[1:]]
+    count, messages = (numbers + [1_000_000, 1_000_000][len(numbers) :])[:2]
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "data", nodes=1, kafka=2, port=None) as places:
+        url = places.nodes[0].url
+        with Client(url) as client:
+            fill(client, places.kafka[0], count)
+            spark = register(session("bench", memory="2g"), {"url": url, "postgres": places.postgres})
+            spark.sparkContext.setLogLevel("ERROR")
+            try:
+                compare_reads(spark, places.kafka[0], url, count)
+                stream(spark, count)
+                write(spark, client, messages)
+            finally:
+                spark.stop()
+
+
+if __name__ == "__main__":
+    main()

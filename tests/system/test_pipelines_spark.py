@@ -1,0 +1,276 @@
+"""Pipelines as users run them: Spark against a whole stack, commands as processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from conftest import RunningStack, StackOf
+from meantime import Client
+from meantime.cli.pipeline_runs import reason
+from meantime.pipelines import events, register, session, write_topic
+from meantime.pipelines.archive import ArchiveOptions, Archiving
+from meantime.pipelines.delivery import Tally
+from meantime.pipelines.journal import Entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def stack(stack_of: StackOf) -> Iterator[RunningStack]:
+    with stack_of(nodes=1, kafka=2) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def client(stack: RunningStack) -> Iterator[Client]:
+    with Client(stack.urls[0]) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def spark(stack: RunningStack) -> "Iterator[SparkSession]":
+    spark = register(session("test"), {"url": stack.urls[0], "postgres": stack.places.postgres})
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
+
+
+def publish(client: Client, name: str, first: int, count: int) -> None:
+    client.publish(name, [{"n": n} for n in range(first, first + count)])
+
+
+def switched(client: Client, *, switches: int, per_timeline: int = 50) -> str:
+    """An event type whose events lie in several timelines on two clusters."""
+    name = f"spark-{uuid4().hex[:8]}"
+    client.create_event_type(name, partitions=2, schema={"properties": {"n": {"type": "integer"}}})
+    storages = [storage.id for storage in client.storages()]
+    for number in range(switches + 1):
+        publish(client, name, number * per_timeline, per_timeline)
+        if number < switches:
+            client.switch(name, storages[number % 2])
+    return name
+
+
+def read(spark: "SparkSession", name: str, **options: str) -> "DataFrame":
+    return spark.read.format("meantime.events").option("event_type", name).options(**options).load()
+
+
+def numbers(frame: "DataFrame") -> list[int]:
+    return sorted(json.loads(row["event"])["n"] for row in frame.collect())
+
+
+def test_all_timelines_are_one_frame_however_they_are_read(
+    spark: "SparkSession", client: Client, stack: RunningStack
+) -> None:
+    name = switched(client, switches=3)
+    frame = read(spark, name)
+    assert frame.columns == ["event", "partition", "offset", "cursor", "timeline", "written_at"]
+    assert numbers(frame) == list(range(200))
+    rows = {tuple(row) for row in frame.collect()}
+    assert {tuple(row) for row in events(spark, name, url=stack.urls[0]).collect()} == rows
+    assert {tuple(row) for row in read(spark, name, via="http").collect()} == rows
+    some = read(spark, name, partitions="1", starting='{"1": "001-0002--1"}')
+    assert {tuple(row) for row in some.collect()} == {row for row in rows if row[1] == "1" and row[4] > 1}
+
+
+def test_a_stream_goes_on_over_a_switch_and_a_restart(spark: "SparkSession", client: Client, folder: Path) -> None:
+    name = switched(client, switches=1)
+    seen: list[int] = []
+
+    def run() -> None:
+        source = spark.readStream.format("meantime.events").option("event_type", name).option("starting", "begin")
+        stream = source.option("max_per_batch", "60").load().writeStream.option("checkpointLocation", str(folder))
+        stream.trigger(availableNow=True).foreachBatch(
+            lambda frame, _: seen.extend(numbers(frame))
+        ).start().awaitTermination()
+
+    run()
+    assert sorted(seen) == list(range(100))
+    client.switch(name, client.storages()[0].id)
+    publish(client, name, 100, 50)
+    run()
+    assert sorted(seen) == list(range(150))
+
+
+def reminders(spark: "SparkSession", count: int, at_ms: int, prefix: str = "m") -> "DataFrame":
+    rows = [(f"{prefix}{n}", at_ms, json.dumps({"n": n})) for n in range(count)]
+    return spark.createDataFrame(rows, "id string, at_ms bigint, body string")
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    name = f"spark-{uuid4().hex[:8]}"
+    client.create_topic(name)
+    return name
+
+
+def test_a_frame_is_written_once_however_often(spark: "SparkSession", client: Client, topic: str) -> None:
+    frame = reminders(spark, 100, client.clock().now_ms + 3_600_000)
+    assert write_topic(frame, topic) == Tally(created=100)
+    assert write_topic(frame, topic) == Tally(exists=100)
+    future = spark.read.format("meantime.topic").option("topic", topic).load()
+    (first,) = future.where("id = 'm0'").collect()
+    assert (first["status"], first["body"], first["version"], first["attempts"]) == ("waiting", '{"n": 0}', 1, 0)
+    later = spark.read.format("meantime.topic").option("topic", topic).option("now_ms", str(first["at_ms"])).load()
+    assert {row["status"] for row in later.collect()} == {"available"}
+
+
+def test_a_bad_row_is_named_and_nothing_is_written(spark: "SparkSession", client: Client, topic: str, folder: Path) -> None:
+    now_ms = client.clock().now_ms
+    frame = reminders(spark, 5, now_ms).union(reminders(spark, 1, now_ms + 10**12, "far"))
+    with pytest.raises(Exception, match="far0") as failure:
+        write_topic(frame, topic)
+    assert "more than" in reason(str(failure.value))
+    assert client.count(topic) == 0
+    assert write_topic(frame, topic, rejects=str(folder / "refused")) == Tally(created=5, rejected=1)
+    assert json.loads((folder / "refused").read_text())["row"]["id"] == "far0"
+
+
+def test_wrong_options_and_columns_are_named(spark: "SparkSession", topic: str) -> None:
+    frame = reminders(spark, 1, 0)
+    for write, named in (
+        (lambda: write_topic(frame.drop("body"), topic), "column 'body' is missing"),
+        (lambda: write_topic(frame, "nowhere"), "'nowhere' does not exist"),
+        (lambda: write_topic(frame, topic, lease="1"), "no option 'lease'"),
+        (lambda: read(spark, "nothing").collect(), "'nothing' does not exist"),
+        (lambda: read(spark, "nothing", starting="soon").collect(), "option 'starting'"),
+    ):
+        with pytest.raises(Exception, match=r".") as failure:
+            write()
+        assert named in reason(str(failure.value))
+
+
+def test_due_messages_are_streamed_once_and_a_replayed_batch_is_the_same(
+    spark: "SparkSession", client: Client, topic: str, folder: Path
+) -> None:
+    write_topic(reminders(spark, 30, client.clock().now_ms), topic)
+    batches: list[tuple[int, list[str]]] = []
+
+    def run(*, fail: bool) -> None:
+        def sink(frame: "DataFrame", number: int) -> None:
+            batches.append((number, sorted(row["id"] for row in frame.collect())))
+            if fail:
+                raise RuntimeError("the driver dies here")
+
+        source = spark.readStream.format("meantime.topic").option("topic", topic).option("max_per_batch", "20").load()
+        query = source.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder)).start()
+        wait_for(lambda: not query.isActive if fail else client.count(topic) == 0)
+        query.stop()
+
+    run(fail=True)
+    assert client.count(topic, status="processing") == 20
+    run(fail=False)
+    assert batches[0] == batches[1]
+    assert sorted(id for _, ids in batches[1:] for id in ids) == sorted(f"m{n}" for n in range(30))
+
+
+def test_an_archive_holds_each_event_once_although_it_was_interrupted(
+    spark: "SparkSession", client: Client, folder: Path
+) -> None:
+    name = switched(client, switches=2)
+    archiving = Archiving(spark, client, name, ArchiveOptions(folder, max_rows=70))
+    assert archiving.run_batch() is not None
+    last = archiving.journal.last()
+    assert last is not None
+    # As a crash leaves it: planned, some files moved in, no entry.
+    (only,) = archiving.journal.data.glob("date=*/hour=*/b0000000001-*.parquet")
+    only.with_name("b0000000002-0000.parquet").write_bytes(only.read_bytes())
+    newest = {one.partition: one.newest_available_offset for one in client.partitions(name)}
+    archiving.journal.begin(Entry(2, last.end, newest))
+    Archiving(spark, client, name, ArchiveOptions(folder)).run(lambda: False)
+    kept = spark.read.parquet(str(folder / f"event_type={name}"))
+    assert numbers(kept) == list(range(150)) == sorted(row["n"] for row in kept.select("fields.n").collect())
+    assert archiving.run(lambda: False) == 0
+
+
+def wait_for(condition: Any, within: float = 60.0) -> None:
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def command(stack: RunningStack, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "meantime", "pipeline", *arguments, "--data", str(stack.folder.path)]
+
+
+def records(kafka: str, topic: str) -> list[Any]:
+    settings = {"group.id": uuid4().hex, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": kafka, **settings})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    while (message := consumer.poll(20)) is not None:
+        if error := message.error():
+            assert error.code() == KafkaError._PARTITION_EOF
+            break
+        found.append(message)
+    consumer.close()
+    return found
+
+
+def test_a_buffer_survives_being_killed(stack: RunningStack, folder: Path) -> None:
+    kafka = stack.places.kafka[0]
+    source, target = f"in-{uuid4().hex[:8]}", f"out-{uuid4().hex[:8]}"
+    for future in (
+        AdminClient({"bootstrap.servers": kafka}).create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values()
+    ):
+        future.result(20)
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(3000):
+        producer.produce(source, key=str(number), value=f"v{number}", headers=[("h", str(number).encode())])
+    producer.flush(30)
+    ends = ("--from", source, "--to", target, "--delay", "15s", "--checkpoint", str(folder))
+    with (folder / "log").open("wb") as log:
+        first = subprocess.Popen(command(stack, "buffer", *ends), stderr=log, stdout=log)
+        try:
+            wait_for(lambda: len(records(kafka, target)) > 0, 90)
+        finally:
+            first.kill()
+            first.wait()
+        second = subprocess.Popen(command(stack, "buffer", *ends), stderr=log, stdout=log)
+        try:
+            wait_for(lambda: len(records(kafka, target)) >= 3000, 90)
+        finally:
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(60) == 0
+    came_in = {message.key(): message for message in records(kafka, source)}
+    came_out = records(kafka, target)
+    assert len(came_out) == 3000 == len({message.key() for message in came_out})
+    for message in came_out:
+        before = came_in[message.key()]
+        assert (message.value(), message.headers()) == (before.value(), before.headers())
+        assert message.timestamp()[1] >= before.timestamp()[1] + 15_000
+
+
+def test_a_forecast_sees_what_was_scheduled(stack: RunningStack, client: Client, topic: str, folder: Path) -> None:
+    for number in range(5):
+        client.schedule(topic, {"n": number}, after=600)
+    arguments = (topic, "--for", "1h", "--step", "15m", "--capacity", "0.001", "--png", str(folder / "f.png"), "--json")
+    done = subprocess.run(command(stack, "forecast", *arguments), capture_output=True, check=True, timeout=60)
+    found = json.loads(done.stdout)
+    assert sum(found["series"][0]["counts"]) == 5
+    assert found["warnings"][0]["name"] == topic
+    assert (folder / "f.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_example_runs(stack: RunningStack) -> None:
+    environment = os.environ | {"MEANTIME_DATA": str(stack.folder.path)}
+    example = [sys.executable, str(EXAMPLES / "pipelines_future.py")]
+    done = subprocess.run(example, env=environment, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "created=10000" in done.stdout
+    assert "exists=10000" in done.stdout
