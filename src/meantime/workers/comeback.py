@@ -113,7 +113,9 @@ class Comeback:
             raise
         except (Exception, SystemExit) as error:
             FAILED.labels(job.event_type).inc()
-            log.warning("job_failed", job=job.name, cursor=body.cursor, attempt=body.attempt, error=repr(error))
+            log.warning(
+                "job_failed", job=job.name, cursor=body.cursor, attempt=body.attempt, error=repr(error), exc_info=error
+            )
             await self._afterwards.put(job, body.message, error, body.history)
         else:
             PROCESSED.labels(job.event_type).inc()

@@ -8,7 +8,7 @@ import asyncio
 
 import structlog
 
-from meantime.errors import CorruptRecord, MeantimeError, NotFound
+from meantime.errors import CorruptRecord, Forbidden, MeantimeError, NotFound, Unauthenticated
 from meantime.sdk.async_client import AsyncClient
 from meantime.workers.model import Source
 from meantime.workers.store import AppStore
@@ -26,6 +26,7 @@ class Discovery:
         self._store = store
         self._event_types = event_types
         self._sources: dict[str, Source] = {}
+        self._allowed = False
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -59,12 +60,17 @@ class Discovery:
                 if not missing:
                     log.warning("event_type_unknown", event_type=event_type, hint="waiting for it to be created")
                 missing = True
+            except (Unauthenticated, Forbidden):
+                if not self._allowed:
+                    raise
+                log.exception("not_allowed_any_more", event_type=event_type)
             except MeantimeError as error:
                 log.warning("partitions_unknown", event_type=event_type, detail=error.detail)
             await asyncio.sleep(WAIT_EVERY if missing else LOOK_EVERY)
 
     async def _look(self, event_type: str) -> None:
         partitions = await self._client.partitions(event_type)
+        self._allowed = True
         sources = [Source(event_type, partition.partition) for partition in partitions]
         self._sources |= {source.queue: source for source in sources}
         await self._store.session.wait_connected()

@@ -145,7 +145,7 @@ class Feed:
         return True
 
     def _message(self, line: Line) -> Message:
-        written_at_ms = line.written_at_ms[0] if line.written_at_ms else 0
+        written_at_ms = max(0, line.written_at_ms[0]) if line.written_at_ms else 0
         return Message(line.events[0], self.event_type, line.cursor.partition, line.cursor.offset, written_at_ms)
 
     def _restart(self, error: CursorsUnavailable) -> float:

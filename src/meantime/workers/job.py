@@ -1,6 +1,7 @@
 """One attempt at a job: the handler is called, in the loop or in a thread, within its time."""
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
@@ -25,7 +26,9 @@ class Execution:
         began = time.perf_counter()
         try:
             if not job.asynchronous:
-                await self._threads.run(job.handler, argument, self._context, time_limit=job.time_limit)
+                result = await self._threads.run(job.handler, argument, self._context, time_limit=job.time_limit)
+                if inspect.isawaitable(result):
+                    await result  # a plain function that wraps a coroutine
             elif job.time_limit is None:
                 await job.handler(argument, self._context)
             else:

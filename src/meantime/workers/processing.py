@@ -139,7 +139,9 @@ class QueueWork:
             # What came before is done and may be recorded; this message is not.
             await self._record()
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and self._task.cancelling():
+                raise
             FAILED.labels(self._job.event_type).inc()
             log.warning(
                 "job_failed",
@@ -149,6 +151,7 @@ class QueueWork:
                 cursor=messages[0].cursor,
                 attempt=messages[0].attempt,
                 error=f"{type(error).__name__}: {error}",
+                exc_info=error,
             )
             return error
         return None

@@ -145,8 +145,8 @@ class Worker:
         try:
             await duty
         except Exception as error:
-            log.exception("worker_failed")
-            self._failure = error
+            self._failure = _only(error)
+            log.error("worker_failed", exc_info=None if isinstance(self._failure, MeantimeError) else error)
             self._stop.set()
 
     def _begin(self, claims: Sequence[Claim], rested: Callable[[], None]) -> list[Work]:
@@ -202,6 +202,13 @@ class Declined:
 
     def abandon(self) -> None:
         """Nothing is going on."""
+
+
+def _only(error: Exception) -> Exception:
+    """What a group of one is about."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _identifier(text: str) -> str:
