@@ -3,8 +3,8 @@
     python bench/pipelines.py [events] [messages]
 
 Read: an event type with ten timelines on two clusters, by `events()` (native) and by `format("meantime.events")`, against
-one plain topic with the same records. Stream: how many events a second `meantime.events` takes through micro-batches. Write: a
-frame into a topic in PostgreSQL, twice.
+one plain topic with the same records. Stream: how many events a second `meantime.events` takes through micro-batches.
+Write: a frame into a topic in PostgreSQL, twice.
 """
 
 import statistics

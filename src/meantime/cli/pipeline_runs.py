@@ -1,6 +1,7 @@
 """What pipelines have in common: how they find the cluster, start Spark, and stop when they are told to."""
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime import logs
 from meantime.errors import MeantimeError, StackError
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def find_cluster(
 @contextmanager
 def running() -> Iterator[Callable[[], bool]]:
     """Yields whether it is time to stop."""
+    logs.configure("info", "console" if sys.stderr.isatty() else "json")
     before = {number: signal.signal(number, lambda *_: signals.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield signals.is_set

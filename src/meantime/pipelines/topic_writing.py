@@ -8,14 +8,13 @@ small. Of a large frame other tasks may have been written when one fails: with n
 With the option `rejects` refused rows go to that file instead, and the others are written.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
-import structlog
 from pyspark import TaskContext
 from pyspark.sql import datasource
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 FEW = 10_000
 FEW_BYTES = 8 << 20
 MOST_REJECTS = 100_000
-
-log = structlog.get_logger(__name__)
 
 
 class Written(datasource.WriterCommitMessage):
@@ -92,8 +89,8 @@ class Writing:
             Path(self._options.rejects).write_bytes(lines)
         if self._options.report:
             Path(self._options.report).write_bytes(msgspec.json.encode(total))
-        with suppress(OSError):
-            log.info("topic_written", topic=self._options.topic, **msgspec.structs.asdict(total))
+        counts = f"created {total.created:,}, existed {total.exists:,}, rejected {total.rejected:,}"
+        print(f"meantime.topic {self._options.topic}: {counts}", file=sys.stderr, flush=True)
 
 
 class TopicWriter(datasource.DataSourceArrowWriter):
