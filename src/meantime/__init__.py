@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from meantime.sdk.model import Cursor, EventType
     from meantime.sdk.retries import Retries
     from meantime.sdk.scheduling import Draft
+    from meantime.sdk.timers import TimerDraft
     from meantime.workers.app import App, Retry, StopWorker
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "Retries",
     "Retry",
     "StopWorker",
+    "TimerDraft",
     "Unreachable",
 ]
 
@@ -56,6 +58,7 @@ _HOME = {
     "Retries": "meantime.sdk.retries",
     "Retry": "meantime.workers.app",
     "StopWorker": "meantime.workers.app",
+    "TimerDraft": "meantime.sdk.timers",
     "Unreachable": "meantime.errors",
 }
 

@@ -175,3 +175,12 @@ def test_a_timer_at_a_second_gets_a_token_and_is_never_early() -> None:
 def test_cancelling_takes_a_token_or_the_timer_itself() -> None:
     assert timers.cancel("abc").path == "/timers/abc"
     assert timers.cancel(Timer(token="abc", at=9)).path == "/timers/abc?at=9"
+
+
+def test_many_timers_go_in_one_call_that_is_repeatable_if_all_name_their_second() -> None:
+    call = timers.timer_many([timers.TimerDraft("a", "x", at=5), timers.TimerDraft("b", b"\x00", at=6, token="mine")])
+    assert call.repeatable
+    assert [timer["callback_topic"] for timer in sent(call)["timers"]] == ["a", "b"]
+    assert sent(call)["timers"][1] == {"at": 6, "callback_topic": "b", "callback_b64": "AA==", "token": "mine"}
+    assert read(call, {"results": [{"token": "t", "at": 5}]}, 202) == [Timer(token="t", at=5)]
+    assert not timers.timer_many([timers.TimerDraft("a", after=5)]).repeatable

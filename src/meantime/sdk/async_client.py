@@ -104,6 +104,7 @@ class AsyncClient(AsyncSender):
     delete_leases = async_method(leasing.delete_leases)
 
     timer = async_method(timers.timer)
+    timer_many = async_method(timers.timer_many)
     cancel = async_method(timers.cancel)
     find_timer = async_method(timers.find_timer)
     timer_load = async_method(timers.timer_load)

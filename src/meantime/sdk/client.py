@@ -110,6 +110,7 @@ class Client(Sender):
     delete_leases = method(leasing.delete_leases)
 
     timer = method(timers.timer)
+    timer_many = method(timers.timer_many)
     cancel = method(timers.cancel)
     find_timer = method(timers.find_timer)
     timer_load = method(timers.timer_load)

@@ -1,12 +1,25 @@
 """Calls of timers: callbacks at a second."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from meantime.sdk.calls import JSON, Call, body, fields, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
 from meantime.sdk.model import Timer, TimerSlot
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDraft:
+    """A timer for `timer_many`."""
+
+    callback_topic: str
+    callback: Any = None
+    at: Instant | None = None
+    after: Duration | None = None
+    key: str | None = None
+    token: str | None = None
 
 
 def timer(
@@ -24,18 +37,30 @@ def timer(
 
     >>> client.timer("event-type:orders", {"id": 7}, after=60).token
     """
-    at_ms, after_ms = when(at, after)
+    document = _document(TimerDraft(callback_topic, callback, at, after, key, token))
+    return Call("POST", path("timers"), reading(Timer), body(document), JSON, repeatable=at is not None)
+
+
+def timer_many(drafts: Sequence[TimerDraft]) -> Call[list[Timer]]:
+    """Set up to 10,000 timers at once; if any is bad, none is set."""
+    repeatable = all(draft.at is not None for draft in drafts)
+    content = body({"timers": [_document(draft) for draft in drafts]})
+    return Call("POST", path("timers"), reading(list[Timer], "results"), content, JSON, repeatable=repeatable)
+
+
+def _document(draft: TimerDraft) -> dict[str, Any]:
+    at_ms, after_ms = when(draft.at, draft.after)
+    callback = draft.callback
     raw = isinstance(callback, bytes | bytearray | memoryview)
-    document = fields(
+    return fields(
         at=_whole_seconds(at_ms),
         after=_whole_seconds(after_ms),
-        callback_topic=callback_topic,
-        callback_key=key,
+        callback_topic=draft.callback_topic,
+        callback_key=draft.key,
         callback=None if raw else callback,
         callback_b64=bytes(callback) if raw else None,
-        token=token or (uuid4().hex if at is not None else None),
+        token=draft.token or (uuid4().hex if draft.at is not None else None),
     )
-    return Call("POST", path("timers"), reading(Timer), body(document), JSON, repeatable=at is not None)
 
 
 def _whole_seconds(value_ms: int | None) -> int | None:
