@@ -150,5 +150,4 @@ def test_only_what_was_sent_can_be_committed() -> None:
     fill(lanes, 2)
     lanes.lines(now=0.0)
     lane = lanes.held["orders", 0]
-    assert lane.has_sent(Cursor(1, 1))
-    assert not lane.has_sent(Cursor(1, 2))
+    assert lane.reached == Cursor(1, 1)

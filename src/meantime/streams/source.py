@@ -14,15 +14,13 @@ import structlog
 
 from meantime.errors import NotFound, Unavailable
 from meantime.streams.catalog import Catalog, Entry
-from meantime.streams.cursors import Cursor, last_offset, track
+from meantime.streams.courses import Course
+from meantime.streams.cursors import Cursor, track
 from meantime.streams.kafka_consumer import Run, TopicPlace
 from meantime.streams.legs import Feed, Key, Leg
 from meantime.streams.model import Timeline
 
 log = structlog.get_logger(__name__)
-
-AHEAD = 3
-"""How many further timelines have their consumers opened before anybody gets there."""
 
 RETRY_EVERY = 0.5
 
@@ -45,45 +43,6 @@ class Haul:
     pieces: list[Piece] = field(default_factory=list)
     lost: list[Key] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-
-
-class Course:
-    """An event type's timelines as they are known now, and the partitions that walk along them."""
-
-    def __init__(self, entry: Entry) -> None:
-        self.feeds: dict[Key, Feed] = {}
-        self.watch: asyncio.Task[None] | None = None
-        self.learn(entry)
-
-    def learn(self, entry: Entry) -> None:
-        self.entry = entry
-        self._by_order = {timeline.order: timeline for timeline in entry.timelines}
-
-    @property
-    def first_order(self) -> int:
-        return self.entry.timelines[0].order
-
-    def timeline(self, order: int) -> Timeline:
-        return self._by_order[order]
-
-    def last(self, feed: Feed) -> int | None:
-        """Where the timeline that the feed is in ends; None while it is active."""
-        return last_offset(self._by_order[feed.order], feed.key[1])
-
-    def ahead(self, feed: Feed) -> list[Timeline]:
-        """The timeline that the feed is in, and what lies before it; empty stretches are stepped over."""
-        partition = feed.key[1]
-        current = self.timeline(feed.order)
-        further = [
-            timeline
-            for timeline in self.entry.timelines
-            if timeline.order > feed.order and not timeline.deleted and last_offset(timeline, partition) != -1
-        ]
-        return [current, *further[:AHEAD]]
-
-    def is_same(self, entry: Entry) -> bool:
-        """Whether it is still that event type and not another one of the same name."""
-        return entry.event_type.created_at_ms == self.entry.event_type.created_at_ms
 
 
 class Source:

@@ -52,13 +52,10 @@ async def _checked(
         entry = await catalog.reload(key[0])
     track(entry.timelines, key[1]).settled(place)
     stream = subscriptions.streams.get(stream_id)
-    if stream is None:
-        end = stored(await subscriptions.reading.offsets(entry).end(key[1]))
-    elif stream.has_sent(key, place):
-        return key, stored(place)
-    else:
-        end = Cursor(0, 0)
-    if stored(place) > end:
+    reached = stream.reached(key) if stream is not None else None
+    if reached is None:
+        reached = await subscriptions.reading.offsets(entry).end(key[1])
+    if stored(place) > stored(reached):
         raise BadCursor("beyond_end", f"{given.offset!r} was not sent to stream {str(stream_id)!r}")
     return key, stored(place)
 

@@ -39,9 +39,10 @@ class Lane:
         self._sent.append((_stored(batch.cursor), len(batch.values)))
         self.uncommitted += len(batch.values)
 
-    def has_sent(self, cursor: Cursor) -> bool:
-        """Whether the client can have this cursor from here."""
-        return _stored(cursor) <= max(self.committed, _stored(self.place))
+    @property
+    def reached(self) -> Cursor:
+        """The furthest place that the client can have from here."""
+        return max(self.committed, _stored(self.place))
 
     def commit(self, cursor: Cursor, now: float) -> None:
         self.committed = max(self.committed, cursor)

@@ -125,9 +125,10 @@ class SubscriptionStream:
 
     # Commits and ends, from wherever they come
 
-    def has_sent(self, key: Key, cursor: Cursor) -> bool:
+    def reached(self, key: Key) -> Cursor | None:
+        """The last place that the client was sent; None if the stream does not hold the partition."""
         lane = self._lanes.held.get(key)
-        return lane is not None and lane.has_sent(cursor)
+        return None if lane is None else lane.reached
 
     def commit(self, key: Key, cursor: Cursor) -> None:
         lane = self._lanes.held.get(key)
