@@ -49,6 +49,8 @@ class Hands:
         self._desk = desk
         self._stop = threading.Event()
         self._hand: Dispatcher | None = None
+        self.turning = False
+        """Whether a hand is turning; it finishes its step after the end of `run`."""
 
     async def run(self) -> None:
         """For ever; cancelling it lets the hand finish its step."""
@@ -61,6 +63,7 @@ class Hands:
                 await asyncio.sleep(AGAIN_AFTER)
         finally:
             self._stop.set()
+            await self._desk.clear()
 
     async def report(self, ledger: LedgerStore) -> None:
         """Say how it goes, every second, for ever."""
@@ -73,12 +76,15 @@ class Hands:
                     log.debug("report_not_written")
 
     def _turn(self) -> None:
+        self.turning = True
         try:
             self._turn_once()
         except KafkaException as error:
             log.warning("hand_put_down", error=error.args[0].str())
         except MeantimeError as error:
             log.warning("hand_put_down", error=error.detail)
+        finally:
+            self.turning = False
 
     def _turn_once(self) -> None:
         station, settings = self._station, self._station.settings

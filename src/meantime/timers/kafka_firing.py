@@ -108,27 +108,26 @@ class Firing:
     def __init__(self, kafka: str, settings: Mapping[str, str] | None, name: str, clock: Clock, max_bytes: int) -> None:
         self._clock = clock
         self._reasons: dict[str, str] = {}
-        self._producer = Producer(
-            client_settings(
-                kafka,
-                settings,
-                **{
-                    "transactional.id": f"meantime-dispatcher-{name}",
-                    "transaction.timeout.ms": 15_000,
-                    # Messages are handed over in a loop and sent by the flush at its end; sending each at once would
-                    # take the processor from the loop.
-                    "linger.ms": 20,
-                    "compression.type": "lz4",
-                    "batch.num.messages": 20_000,
-                    "queue.buffering.max.messages": 2_000_000,
-                    "queue.buffering.max.kbytes": 1_048_576,
-                    "message.max.bytes": max(1_000_000, max_bytes),
-                    "topic.metadata.propagation.max.ms": 1_000,
-                    "delivery.report.only.error": True,
-                    "on_delivery": self._note_failure,
-                },
-            )
+        self._settings = client_settings(
+            kafka,
+            settings,
+            **{
+                "transactional.id": f"meantime-dispatcher-{name}",
+                "transaction.timeout.ms": 15_000,
+                # Messages are handed over in a loop and sent by the flush at its end; sending each at once would take the
+                # processor from the loop.
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                "batch.num.messages": 20_000,
+                "queue.buffering.max.messages": 2_000_000,
+                "queue.buffering.max.kbytes": 1_048_576,
+                "message.max.bytes": max(1_000_000, max_bytes),
+                "topic.metadata.propagation.max.ms": 1_000,
+                "delivery.report.only.error": True,
+                "on_delivery": self._note_failure,
+            },
         )
+        self._producer = Producer(self._settings)
 
     def open(self) -> None:
         """Fences an earlier dispatcher of the same name and ends what it had begun."""
@@ -196,8 +195,8 @@ class Firing:
                     self._reasons[topic] = error.args[0].str()
                 raise
 
-    def _note_failure(self, error: KafkaError, message: Message) -> None:
-        if error.code() in UNDELIVERABLE:
+    def _note_failure(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() in UNDELIVERABLE:
             self._reasons[message.topic() or ""] = error.str()
 
     def _give_up(self, error: KafkaError) -> NoReturn:
@@ -206,8 +205,16 @@ class Firing:
         self._retried(lambda: self._producer.abort_transaction(ANSWER_WITHIN))
         self._producer.poll(0)
         if self._reasons:
+            self._renew()
             raise Undeliverable(dict(self._reasons))
         raise NotNow(error.str())
+
+    def _renew(self) -> None:
+        """After a record was refused, Kafka's client goes on with numbers that the partition does not expect, and the next
+        transaction would fail for no fault of its own."""
+        self.close()
+        self._producer = Producer(self._settings)
+        self.open()
 
     @staticmethod
     def _retried(call: Callable[[], object]) -> None:

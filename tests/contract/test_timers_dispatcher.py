@@ -1,0 +1,258 @@
+"""Dispatchers on a real Kafka: on the second, once, not when cancelled, and nobody held up."""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_database, token_of
+
+from meantime.clock import SystemClock
+from meantime.coordination.tasks import running
+from meantime.database.pool import open_database
+from meantime.timers.desk import Desk
+from meantime.timers.dispatcher import DispatcherOptions
+from meantime.timers.future import encode
+from meantime.timers.kafka_dispatching import Hands, Station
+from meantime.timers.kafka_ledger import Books, LedgerOptions
+from meantime.timers.ledger import Ledger
+from meantime.timers.model import Future, Identity, Limits, State
+from meantime.timers.postgres import LedgerStore
+from meantime.timers.rules import share_of
+from meantime.timers.topics import DUE, REJECTED
+
+
+@pytest.fixture(scope="module")
+def kafka(services):
+    with kafka_with_topics(services.kafka[0]) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def calls(kafka):
+    return kafka.new_topic()
+
+
+@pytest.fixture
+async def store(services):
+    with new_database(services.postgres) as uri:
+        async with open_database(uri, size=4) as database:
+            yield LedgerStore(database)
+
+
+@pytest.fixture
+def mark() -> str:
+    return uuid4().hex[:6]
+
+
+async def refuse_events(timers, attempted):
+    return ["no event types here"] * len(timers)
+
+
+@asynccontextmanager
+async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", publish=refuse_events, **options):
+    desk = Desk(store, publish, SystemClock(), remember_ms=86_400_000)
+    station = Station(name, kafka.address, None, SystemClock(), DispatcherOptions(SHARES, **options))
+    hands = Hands(station, desk)
+    async with running(hands.run(), name="hands"):
+        for _ in range(600):
+            if hands._hand is not None and hands._hand.report.shares:
+                break
+            await asyncio.sleep(0.05)
+        yield hands
+    for _ in range(3000):
+        if not hands.turning:
+            return
+        await asyncio.sleep(0.02)
+
+
+def due(kafka: Kafka, second: int, topic: str, token: str, callback: bytes = b"hi", requested_ms: int | None = None) -> None:
+    """As the Spark job puts it."""
+    requested = str(requested_ms if requested_ms is not None else int(time.time() * 1000))
+    value = encode(Future(topic, "k", callback))
+    kafka.send(DUE, second, value, partition=share_of(token, SHARES), token=token, requested=requested)
+
+
+def soon(seconds: float = 2) -> int:
+    return int(time.time() + seconds) + 1
+
+
+async def read(tail, count: int, within: float = 30.0):
+    return await asyncio.to_thread(tail.read, count, within)
+
+
+async def test_a_timer_fires_on_its_second_with_key_value_and_headers(kafka, calls, store, mark):
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store):
+        second = soon()
+        due(kafka, second, calls, f"{mark}-a", b"\x00\xff")
+        kafka.flush()
+        (message,) = await read(tail, 1)
+    assert (message.key(), message.value(), token_of(message)) == (b"k", b"\x00\xff", f"{mark}-a")
+    assert dict(message.headers())["timer-due"] == str(second).encode()
+    assert 0 <= lateness_of(message) < 5000
+
+
+async def test_a_timer_that_arrives_by_both_ways_and_again_fires_once(kafka, calls, store, mark):
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store):
+        second = soon()
+        for _ in range(2):
+            kafka.set(second, calls, f"{mark}-a")
+            due(kafka, second, calls, f"{mark}-a")
+        kafka.flush()
+        assert len(await read(tail, 1)) == 1
+        due(kafka, second, calls, f"{mark}-a")
+        kafka.set(second, calls, f"{mark}-a")
+        due(kafka, second, calls, f"{mark}-b")
+        kafka.flush()
+        assert [token_of(message) for message in await read(tail, 2, within=3)] == [f"{mark}-b"]
+
+
+async def test_a_restarted_dispatcher_remembers_what_it_has_fired(kafka, calls, store, mark):
+    tail = kafka.tail(calls)
+    second = soon(1)
+    async with dispatcher(kafka, store):
+        for number in range(50):
+            due(kafka, second, calls, f"{mark}-{number}")
+        due(kafka, second + 6, calls, f"{mark}-later")
+        kafka.flush()
+        assert len(await read(tail, 50)) == 50
+    async with dispatcher(kafka, store):
+        for number in range(50):
+            due(kafka, second, calls, f"{mark}-{number}")
+        kafka.flush()
+        assert [token_of(message) for message in await read(tail, 2, within=10)] == [f"{mark}-later"]
+
+
+async def test_what_came_while_nobody_was_there_fires_at_once(kafka, calls, store, mark):
+    tail = kafka.tail(calls)
+    due(kafka, soon(-5), calls, f"{mark}-a")
+    kafka.flush()
+    async with dispatcher(kafka, store):
+        (message,) = await read(tail, 1)
+    assert token_of(message) == f"{mark}-a"
+
+
+async def test_a_cancel_in_time_is_heard_straight_from_the_requests(kafka, calls, store, mark):
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store):
+        second = soon(3)
+        for number in range(20):
+            due(kafka, second, calls, f"{mark}-{number}")
+        kafka.flush()
+        await asyncio.sleep(second - 1.3 - time.time())
+        for number in range(0, 20, 2):
+            kafka.cancel(second, f"{mark}-{number}")
+        kafka.flush()
+        assert time.time() < second - 1, "this machine is too slow for this test"
+        fired = {token_of(message) for message in await read(tail, 11, within=6)}
+    assert fired == {f"{mark}-{number}" for number in range(1, 20, 2)}
+
+
+async def test_two_dispatchers_share_the_work_and_one_takes_over(kafka, calls, store, mark):
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store, "one") as one:
+        async with dispatcher(kafka, store, "two") as two:
+            for _ in range(200):
+                if len(one._hand.report.shares) == len(two._hand.report.shares) == 1:
+                    break
+                await asyncio.sleep(0.1)
+            second = soon(2)
+            for number in range(40):
+                due(kafka, second, calls, f"{mark}-{number}")
+            due(kafka, second + 8, calls, f"{mark}-late-0")
+            due(kafka, second + 8, calls, f"{mark}-late-3")
+            kafka.flush()
+            await read(tail, 40)
+        messages = await read(tail, 3, within=20)
+    assert Counter(map(token_of, messages)) == Counter([f"{mark}-late-0", f"{mark}-late-3"])
+
+
+async def test_what_cannot_be_delivered_is_rejected_and_holds_nobody_up(kafka, calls, store, mark):
+    tight = kafka.new_topic(**{"max.message.bytes": "2000"})
+    tail, rejected = kafka.tail(calls, tight), kafka.tail(REJECTED)
+    async with dispatcher(kafka, store):
+        second = soon()
+        for number in range(6):
+            due(kafka, second, calls, f"{mark}-calls-{number}")
+            due(kafka, second, tight, f"{mark}-tight-{number}", bytes(200))
+        due(kafka, second, tight, f"{mark}-huge", os.urandom(8000))
+        due(kafka, second, "nowhere", f"{mark}-nowhere")
+        kafka.flush()
+        fired = {token_of(message) for message in await read(tail, 12, within=40)}
+        refused = {dict(m.headers())["token"].decode(): dict(m.headers())["reason"] for m in await read(rejected, 2)}
+    assert len(fired) == 12
+    assert refused.keys() == {f"{mark}-huge", f"{mark}-nowhere"}
+    assert refused[f"{mark}-nowhere"] == b"there is no topic 'nowhere' to call back"
+
+
+async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(kafka, calls, store, mark):
+    """As after a lost checkpoint: everything comes again."""
+    long_ago = soon(-900)
+    recently = int(time.time() * 1000) - 60_000
+    async with store.writing() as connection:
+        await store.apply(connection, State.PENDING, {Identity(f"{mark}-{n}", long_ago): None for n in range(4)})
+        await store.apply(connection, State.FIRED, {Identity(f"{mark}-0", long_ago): 5})
+        await store.apply(connection, State.VOID, {Identity(f"{mark}-1", long_ago): None})
+    tail = kafka.tail(calls)
+    books = Books(kafka.address, None, Ledger(store), store, LedgerOptions(Limits()))
+    async with running(books.run(), name="books"), dispatcher(kafka, store, remember_ms=100):
+        second = soon(1)
+        due(kafka, second, calls, f"{mark}-first")
+        kafka.flush()
+        await read(tail, 1)
+        await asyncio.sleep(2.5)
+        for number in range(4):
+            due(kafka, long_ago, calls, f"{mark}-{number}", requested_ms=recently)
+        due(kafka, long_ago, calls, f"{mark}-forgotten", requested_ms=recently - 200_000_000)
+        due(kafka, long_ago, calls, f"{mark}-new", requested_ms=recently)
+        kafka.flush()
+        fired = {token_of(message) for message in await read(tail, 4, within=15)}
+    books.close()
+    assert fired == {f"{mark}-2", f"{mark}-3", f"{mark}-new"}
+
+
+async def test_an_event_is_attempted_once_told_and_ended(kafka, store, mark):
+    asked = []
+
+    async def publish(timers, attempted):
+        asked.append((sorted(held.token for held in timers), sorted(held.token for held in attempted)))
+        return [None if held.token.endswith("good") else "it is wrong" for held in timers]
+
+    rejected = kafka.tail(REJECTED)
+    async with dispatcher(kafka, store, publish=publish):
+        second = soon(1)
+        due(kafka, second, "event-type:orders", f"{mark}-good")
+        due(kafka, second, "event-type:orders", f"{mark}-bad")
+        kafka.flush()
+        (refused,) = await read(rejected, 1)
+    assert sorted(token for tokens, _ in asked for token in tokens) == [f"{mark}-bad", f"{mark}-good"]
+    assert all(attempted == [] for _, attempted in asked)
+    assert dict(refused.headers())["reason"] == b"it is wrong"
+
+
+async def test_an_attempt_without_an_end_is_known_to_the_next_dispatcher(kafka, store, mark):
+    begun, asked = asyncio.Event(), []
+
+    async def never_tell(timers, attempted):
+        begun.set()
+        await asyncio.sleep(3600)
+
+    async def publish(timers, attempted):
+        asked.extend(held.token for held in attempted)
+        return [None] * len(timers)
+
+    async with dispatcher(kafka, store, publish=never_tell):
+        due(kafka, soon(1), "event-type:orders", f"{mark}-a")
+        kafka.flush()
+        await asyncio.wait_for(begun.wait(), 30)
+    async with dispatcher(kafka, store, publish=publish):
+        for _ in range(200):
+            if asked:
+                break
+            await asyncio.sleep(0.1)
+    assert asked == [f"{mark}-a"]
