@@ -5,6 +5,7 @@ carry them out. A call that is `repeatable` changes nothing when it arrives twic
 did not arrive.
 """
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -88,6 +89,11 @@ def unreadable(answer: Answer, error: Exception) -> UnexpectedAnswer:
 
 def nothing(_: Answer) -> None:
     """The reader of answers that say all with their status."""
+
+
+def fresh_id() -> str:
+    """An id that nobody else has: 128 random bits."""
+    return os.urandom(16).hex()
 
 
 def names(values: str | Sequence[str]) -> list[str]:

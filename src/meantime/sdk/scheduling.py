@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 from meantime.errors import Invalid
-from meantime.sdk.calls import JSON, Answer, Call, body, fields, nothing, path, reading
+from meantime.sdk.calls import JSON, Answer, Call, body, fields, fresh_id, nothing, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
 from meantime.sdk.messages import Consumer, Message, Moved, NewMessage, Outcome, Redriven, Scheduled, Slot, Topic
 
@@ -100,7 +99,7 @@ def schedule_prepared(topic: str, messages: Sequence[NewMessage]) -> Call[list[S
 
 def _new(draft: Draft) -> NewMessage:
     at_ms, after_ms = when(draft.at, draft.after)
-    id = draft.id or uuid4().hex
+    id = draft.id or fresh_id()
     if isinstance(draft.body, bytes | bytearray | memoryview):
         return NewMessage(id, at_ms, after_ms, body_b64=bytes(draft.body))
     return NewMessage(id, at_ms, after_ms, body=draft.body)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
 from meantime.errors import MeantimeError, PublishFailed
-from meantime.sdk.calls import JSON, Answer, Call, body, fields, nothing, path, reading
+from meantime.sdk.calls import JSON, Answer, Call, body, fields, fresh_id, nothing, path, reading
 from meantime.sdk.model import Event, EventType, Partition, PublishedItem, Schema, Statistic, Storage, Switch, Timeline
 
 read_event_type = reading(EventType)
@@ -157,7 +156,7 @@ def switch(event_type: str, storage_id: str, *, force: bool = False, key: str | 
     >>> client.switch("orders", "east").order
     2
     """
-    headers = {**JSON, "Idempotency-Key": key or uuid4().hex}
+    headers = {**JSON, "Idempotency-Key": key or fresh_id()}
     document = {"storage_id": storage_id} | ({"force": True} if force else {})
     return Call(
         "POST",

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
-from meantime.sdk.calls import JSON, Call, body, fields, path, reading
+from meantime.sdk.calls import JSON, Call, body, fields, fresh_id, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
 from meantime.sdk.model import Timer, TimerSlot
 
@@ -59,7 +58,7 @@ def _document(draft: TimerDraft) -> dict[str, Any]:
         callback_key=draft.key,
         callback=None if raw else callback,
         callback_b64=bytes(callback) if raw else None,
-        token=draft.token or (uuid4().hex if draft.at is not None else None),
+        token=draft.token or (fresh_id() if draft.at is not None else None),
     )
 
 
