@@ -23,10 +23,14 @@ class SwitchSteps:
         self._session = session
         self._marks = f"{session.root}/switches"
 
-    async def begin(self, switch_id: str, event_type: str, holder: bytes) -> int:
-        """Lock the event type and raise the version; returns the new one. `Conflict` when it is locked already."""
+    async def prepare(self) -> None:
+        """Make what `begin` needs, ahead of time."""
         await ensure_structure(self._session)
         await self._session.ensure(self._marks)
+
+    async def begin(self, switch_id: str, event_type: str, holder: bytes) -> int:
+        """Lock the event type and raise the version; returns the new one. `Conflict` when it is locked already. Call
+        `prepare` first."""
         while True:
             version = await self._session.get(self._session.layout.version)
             try:

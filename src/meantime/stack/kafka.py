@@ -99,6 +99,8 @@ def _settings(home: Path, ports: Listeners) -> dict[str, object]:
         "log.message.timestamp.after.max.ms": 3_600_000,
         # The embedded stack allows retention by the second, and the default looks only every five minutes.
         "log.retention.check.interval.ms": 1_000,
+        # By default the controller collects changes for 25 ms; publishers would wait that long in every switch.
+        "controller.quorum.append.linger.ms": 0,
         "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
         "num.network.threads": 2,
         "num.io.threads": 4,

@@ -55,7 +55,7 @@ class SwitchRun:
         )
         self._left_behind = self.switch.force and await self._source_is_dead()
         making = self._tools.topics.make(storage, self.switch.new_topic, self._event_type)
-        _, surveyed = await asyncio.gather(making, self._survey())
+        _, _, surveyed = await asyncio.gather(making, self._tools.steps.prepare(), self._survey())
         self.switch = await self._tools.store.advance(self.switch, State.PREPARING, old_settings=surveyed)
         self._log.info("switch_prepared", leaving_a_dead_storage=self._left_behind)
 
