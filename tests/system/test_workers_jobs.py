@@ -333,6 +333,23 @@ def test_a_reset_takes_effect_at_once_in_a_running_owner(shop):
     shop.wait_until(lambda: shop.queues()[0]["lag"] == 0)
 
 
+def test_work_goes_on_over_a_switch_of_the_storage(shop):
+    shop.write(SIMPLE)
+    shop.create("orders", partitions=2)
+    shop.publish("orders", 10)
+    shop.start()
+    shop.wait_for(10)
+    storage = shop.client.storages()[-1].id
+    for start in (10, 20):
+        shop.client.switch(shop.name("orders"), storage)
+        shop.publish("orders", 10, start=start)
+    records = shop.wait_for(30)
+    assert sorted(shop.numbers()) == list(range(30))
+    assert all(cursors == sorted(cursors) for cursors in orders(records).values())
+    shop.wait_until(lambda: [queue["lag"] for queue in shop.queues()] == [0, 0])
+    assert {queue["cursor"][:8] for queue in shop.queues()} == {"001-0003"}
+
+
 @pytest.mark.parametrize("target", ["nosuchmodule:app", "jobs:nope", "jobs:note"])
 def test_a_wrong_target_is_named_without_a_traceback(shop, target):
     shop.write(SIMPLE)

@@ -4,11 +4,13 @@ import signal
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from kazoo.client import KazooClient
 from workers_tools import Workshop, orders
 
+from meantime.errors import MeantimeError
 from meantime.workers.model import WorkerRecord, decode
 
 SESSION = 4.0
@@ -34,7 +36,7 @@ JOBS = """
 
 @pytest.fixture(scope="module")
 def stack(stack_of):
-    with stack_of(nodes=1, kafka=1) as stack:
+    with stack_of(nodes=2, kafka=1) as stack:
         yield stack
 
 
@@ -67,8 +69,9 @@ class Traffic:
     def _run(self):
         while not self._over.wait(self._every):
             for event_type in TYPES:
-                self.shop.publish(event_type, 15, start=self.sent)
-                self.sent += 15
+                with suppress(MeantimeError):  # perhaps written all the same; sent again, it has other cursors
+                    self.shop.publish(event_type, 15, start=self.sent)
+                    self.sent += 15
 
 
 class Witness:
@@ -208,3 +211,21 @@ def test_processing_goes_on_after_zookeeper_was_restarted(shop, stack):
     records = assert_nothing_lost(shop, traffic)
     assert all(times == 1 for times in repeated(records).values())
     assert all(worker.stop() == 0 for worker in shop.workers)
+
+
+def test_work_goes_on_when_a_node_dies(shop, stack):
+    shop.start(*OPTIONS)
+    shop.wait_until(lambda: shop.balanced(QUEUES, 1), within=60)
+    with Traffic(shop) as traffic:
+        for node in ("node-1", "node-2"):
+            done = len(shop.records())
+            shop.wait_for(done + 100)
+            stack.send(node)
+            shop.wait_for(done + 300, within=60)
+            shop.wait_until(lambda node=node: _is_up(stack, node), within=60)
+    records = assert_nothing_lost(shop, traffic)
+    assert repeated(records) == {}
+
+
+def _is_up(stack, name):
+    return next(process.state for process in stack.status().processes if process.name == name) == "ready"

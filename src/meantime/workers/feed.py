@@ -6,6 +6,7 @@ the last line ended. A cursor that has expired is moved to the oldest message th
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,8 +25,8 @@ log = structlog.get_logger(__name__)
 
 KEEP_ALIVE_EVERY = 5
 SILENCE_FOR = 15.0
-PATIENCE = 0.1
-"""Seconds that the others on a stream wait for one queue."""
+PATIENCE = 0.2
+"""Seconds, in all, that the others on a stream wait for one queue."""
 AGAIN_AFTER = 1.0
 BEGIN = "BEGIN"
 
@@ -85,6 +86,7 @@ class Feed:
         self.event_type = event_type
         self._feeds = feeds
         self._inboxes = inboxes
+        self._patience = dict.fromkeys(inboxes, PATIENCE)
 
     async def run(self) -> None:
         while self._open():
@@ -134,14 +136,21 @@ class Feed:
             del self._inboxes[line.cursor.partition]
             return
         inbox.put(self._message(line), len(text))
-        if inbox.full and not await self._room(inbox):
+        if inbox.full and not await self._room(line.cursor.partition, inbox):
             del self._inboxes[line.cursor.partition]
             self._feeds.move_out(self.event_type, line.cursor.partition, inbox)
 
-    async def _room(self, inbox: Inbox) -> bool:
-        while not await inbox.room(None if len(self._inboxes) == 1 else PATIENCE):
+    async def _room(self, partition: str, inbox: Inbox) -> bool:
+        """Wait for room; False when the others have waited for this queue long enough."""
+        if len(self._inboxes) == 1:
+            return await inbox.room(None)
+        began = time.monotonic()
+        while not await inbox.room(max(0.0, self._patience[partition])):
             if self._feeds.may_work():
                 return False
+            began = time.monotonic()
+            await asyncio.sleep(PATIENCE)
+        self._patience[partition] -= time.monotonic() - began
         return True
 
     def _message(self, line: Line) -> Message:

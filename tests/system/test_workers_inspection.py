@@ -1,0 +1,179 @@
+"""Looking at applications and steering them over HTTP and from the command line."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+
+import httpx
+import pytest
+from kazoo.client import KazooClient
+
+from conftest import RunningStack
+from meantime import Client
+from meantime.workers.model import Source
+from meantime.workers.rules import instant_of
+
+
+@pytest.fixture
+def url(cluster: RunningStack):
+    return cluster.urls[0]
+
+
+class Place:
+    """An application that nobody works for, made in ZooKeeper by hand, with three messages in its one event type."""
+
+    def __init__(self, cluster: RunningStack):
+        self.app = f"app-{uuid.uuid4().hex[:8]}"
+        self.event_type = f"orders-{uuid.uuid4().hex[:8]}"
+        hosts, _, root = cluster.places.zookeeper.partition("/")
+        self.path = f"/{root}/apps/{self.app}"
+        self.queue = Source(self.event_type, "0").queue
+        self.keeper = KazooClient(hosts)
+        self.keeper.start()
+        with Client(cluster.urls) as client:
+            client.create_event_type(self.event_type)
+            client.publish(self.event_type, [{"n": n} for n in range(3)])
+        record = {"last": "", "event_type": self.event_type, "partition": "0"}
+        self.keeper.create(f"{self.path}/queues/{self.queue}", json.dumps(record).encode(), makepath=True)
+
+    def record(self):
+        return json.loads(self.keeper.get(f"{self.path}/queues/{self.queue}")[0])
+
+
+@pytest.fixture
+def place(cluster: RunningStack):
+    place = Place(cluster)
+    yield place
+    place.keeper.stop()
+    place.keeper.close()
+
+
+def test_a_queue_is_shown_with_all_there_is_to_know(url, place):
+    assert {"name": place.app, "workers": 0, "queues": 1, "paused": False} in httpx.get(f"{url}/apps").json()["apps"]
+    assert httpx.get(f"{url}/apps/{place.app}/workers").json() == {"workers": []}
+    (queue,) = httpx.get(f"{url}/apps/{place.app}/queues").json()["queues"]
+    assert queue == {
+        "queue": place.queue,
+        "event_type": place.event_type,
+        "partition": "0",
+        "owner": None,
+        "last": "",
+        "cursor": "",
+        "lag": 3,
+        "paused": False,
+        "problem": None,
+    }
+
+
+def test_the_owner_is_whoever_lists_the_queue(url, place):
+    made = place.keeper.create(
+        f"{place.path}/workers/worker-",
+        json.dumps({"queues": [place.queue]}).encode(),
+        ephemeral=True,
+        sequence=True,
+        makepath=True,
+    )
+    name = made.rpartition("/")[2]
+    (queue,) = httpx.get(f"{url}/apps/{place.app}/queues").json()["queues"]
+    assert queue["owner"] == name
+    assert httpx.get(f"{url}/apps/{place.app}/workers").json() == {"workers": [{"worker": name, "queues": [place.queue]}]}
+    assert httpx.delete(f"{url}/apps/{place.app}").status_code == 409
+
+
+def test_a_reset_moves_the_position_and_its_time(url, place):
+    target = f"{url}/apps/{place.app}/queues/{place.queue}/last"
+    answer = httpx.put(target, json={"cursor": "001-0001-000000000000000001"})
+    assert answer.status_code == 200
+    assert answer.json()["lag"] == 1
+    record = place.record()
+    assert record["cursor"] == "001-0001-000000000000000001"
+    assert record["last"].endswith("L")
+    assert instant_of(record["last"]) > 1_700_000_000_000
+    assert httpx.put(target, json={"cursor": "BEGIN"}).json()["lag"] == 3
+    assert place.record()["last"] == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"{", 400),
+        (b"{}", 422),
+        (b'{"cursor": null}', 422),
+        (b'{"cursor": 5}', 422),
+        (b'{"cursor": "nonsense"}', 422),
+        (b'{"cursor": "001-0001-000000000000000099"}', 422),
+        (b'{"cursor": "001-00ff-000000000000000001"}', 422),
+    ],
+)
+def test_a_reset_that_makes_no_sense_changes_nothing(url, place, content, status):
+    answer = httpx.put(f"{url}/apps/{place.app}/queues/{place.queue}/last", content=content)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert place.record()["last"] == ""
+    assert "cursor" not in place.record()
+
+
+@pytest.mark.parametrize("path", ["", "/workers", "/queues", "/queues/0123"])
+def test_an_unknown_application_is_not_found(url, path):
+    for name in ("nobody-knows-it", "..", "a b"):
+        answer = httpx.get(f"{url}/apps/{name.replace(' ', '%20')}{path}")
+        assert answer.status_code == 404
+
+
+def test_an_unknown_queue_is_not_found(url, place):
+    queue = f"{url}/apps/{place.app}/queues/{'0' * 32}"
+    assert httpx.get(queue).status_code == 404
+    assert httpx.post(f"{queue}/pause").status_code == 404
+    assert httpx.put(f"{queue}/last", json={"cursor": "BEGIN"}).status_code == 404
+
+
+def test_pause_and_resume_are_kept_in_the_record(url, place):
+    queue = f"{url}/apps/{place.app}/queues/{place.queue}"
+    assert httpx.post(f"{queue}/pause").json()["paused"] is True
+    assert place.record()["paused"] is True
+    assert httpx.post(f"{queue}/resume").json()["paused"] is False
+    assert httpx.post(f"{url}/apps/{place.app}/pause").json()["paused"] is True
+    assert httpx.get(queue).json()["paused"] is True
+    assert httpx.post(f"{url}/apps/{place.app}/resume").json()["paused"] is False
+
+
+def test_a_corrupt_record_is_shown_and_mended_by_a_reset(url, place):
+    path = f"{place.path}/queues/{place.queue}"
+    place.keeper.set(path, b"{broken")
+    (queue,) = httpx.get(f"{url}/apps/{place.app}/queues").json()["queues"]
+    assert path in queue["problem"]
+    assert httpx.post(f"{url}/apps/{place.app}/queues/{place.queue}/pause").status_code == 409
+    assert place.keeper.get(path)[0] == b"{broken"
+    answer = httpx.put(f"{url}/apps/{place.app}/queues/{place.queue}/last", json={"cursor": "BEGIN"})
+    assert answer.status_code == 200
+    assert place.record()["event_type"] == place.event_type
+
+
+def test_an_application_can_be_forgotten(url, place):
+    assert httpx.delete(f"{url}/apps/{place.app}").status_code == 204
+    assert httpx.get(f"{url}/apps/{place.app}").status_code == 404
+    assert place.keeper.exists(place.path) is None
+
+
+def test_the_command_line_shows_and_steers(cluster: RunningStack, place):
+    def meantime(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "meantime", "apps", *arguments],
+            env=os.environ | {"MEANTIME_DATA": str(cluster.folder.path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout) if "--json" in arguments else done.stdout
+
+    assert place.app in meantime()
+    assert place.queue in meantime("show", place.app)
+    assert meantime("pause", place.app, f"{place.event_type}/0", "--json")["paused"] is True
+    assert meantime("resume", place.app, place.queue, "--json")["paused"] is False
+    cursor = "001-0001-000000000000000000"
+    assert meantime("reset", place.app, f"{place.event_type}/0", cursor, "--yes", "--json")["cursor"] == cursor
+    assert meantime("show", place.app, "--json")["queues"][0]["lag"] == 2
