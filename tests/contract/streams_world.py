@@ -34,7 +34,7 @@ from meantime.streams.kafka_admin import Admins
 from meantime.streams.model import EventType, Storage, Timeline
 from meantime.streams.postgres import Store, _declaration
 from meantime.streams.reading import open_reading
-from meantime.streams.subscriptions import open_subscriptions
+from meantime.streams.subscriptions import Subscriptions, open_subscriptions
 
 CLOCK = SystemClock()
 
@@ -63,6 +63,7 @@ class Served:
 
     url: str
     catalog: Catalog
+    subscriptions: Subscriptions | None = None
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30.0))
@@ -244,7 +245,8 @@ async def open_reader(
         listener = await opened.enter_async_context(open_listener(world.uri))
         catalog = Catalog(Store(database), listener)
         reading = await opened.enter_async_context(open_reading(catalog, Admins(), max_streams=max_streams))
-        routes, served = [*reading_routes.ROUTES, *cursor_routes.ROUTES], {"reading": reading}
+        routes = [*reading_routes.ROUTES, *cursor_routes.ROUTES]
+        served: dict[str, Any] = {"reading": reading}
         if zookeeper is not None:
             session = await opened.enter_async_context(open_session(SessionOptions(zookeeper, root=f"/{world.name}")))
             await session.wait_connected()
@@ -253,7 +255,7 @@ async def open_reader(
             )
             routes += subscription_routes.ROUTES
         url = await opened.enter_async_context(serve(routes, served))
-        yield Served(url, catalog)
+        yield Served(url, catalog, served.get("subscriptions"))
 
 
 class Reader:

@@ -242,6 +242,26 @@ async def test_an_expired_cursor_is_told_where_nothing_is_lost(world: World, cli
             assert await reader.numbers(2) == [4, 5]
 
 
+async def test_a_reader_whose_timeline_expires_under_it_is_told_where_to_go_on(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type()
+    await orders.write_raw([b'{"n":%d,"filler":"%b"}' % (number, b"x" * 200_000) for number in range(200)])
+    async with reading(client, orders.events(), begin()) as reader:
+        await reader.numbers(1)
+        await orders.switch("two")
+        await orders.write(200)
+        await orders.clean_up(1)
+        lines = await reader.rest(wait_for=15.0)
+    last = lines[-1]["cursor"]
+    assert last["offset"] < at(199)["offset"]
+    refused = await client.get(orders.events(), headers={"X-Nakadi-Cursors": json.dumps([last])})
+    assert refused.status_code == 412
+    restart = [{"partition": "0", "offset": refused.json()["cursors"][0]["restart_from"]}]
+    async with reading(client, orders.events(), restart, stream_limit=1) as reader:
+        assert await reader.numbers(1) == [200]
+
+
 async def test_a_deleted_event_type_ends_its_streams(world: World, client: httpx.AsyncClient) -> None:
     orders = await world.event_type()
     async with reading(client, orders.events()) as reader:

@@ -481,6 +481,20 @@ async def test_several_event_types_are_read_in_one_stream(world: World, client: 
         assert done.status_code == 204
 
 
+async def test_a_client_that_does_not_read_keeps_nothing(
+    world: World, client: httpx.AsyncClient, other: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type()
+    await orders.write_raw([b'{"n":%d,"filler":"%b"}' % (number, b"x" * 500_000) for number in range(40)])
+    id = await subscribe(client, orders)
+    async with streaming(client, id, max_uncommitted_events=100, commit_timeout=1):
+        async with asyncio.timeout(10):
+            while await assigned(other, id):
+                pass
+        async with streaming(other, id) as second:
+            assert await second.numbers(2) == [0, 1]
+
+
 # Resets and statistics
 
 
@@ -506,6 +520,19 @@ async def test_a_reset_ends_streams_and_moves_the_cursors(
         refused = await client.patch(f"/subscriptions/{id}/cursors", json={"items": [place | {"offset": offset}]})
         assert refused.status_code == 422
     assert (await client.patch(f"/subscriptions/{id}/cursors", json={})).status_code == 422
+
+
+async def test_while_cursors_are_reset_nothing_else_begins(
+    world: World, nodes: list[Served], client: httpx.AsyncClient, other: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type()
+    id = await subscribe(client, orders)
+    begin = {"items": [{"event_type": orders.name, "partition": "0", "offset": "BEGIN"}]}
+    assert nodes[0].subscriptions is not None
+    async with nodes[0].subscriptions.seats(UUID(id)).reset():
+        assert (await other.get(f"/subscriptions/{id}/events")).status_code == 409
+        assert (await other.patch(f"/subscriptions/{id}/cursors", json=begin)).status_code == 409
+    assert (await other.patch(f"/subscriptions/{id}/cursors", json=begin)).status_code == 204
 
 
 async def test_an_empty_reset_only_gives_the_cursors_their_first_place(world: World, client: httpx.AsyncClient) -> None:

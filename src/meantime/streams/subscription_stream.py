@@ -270,6 +270,7 @@ class SubscriptionStream:
         with suppress(StorageUnavailable):
             await self._host.store.release(self.subscription.id, lane.key, self.id)
         await self._seats.give_up(lane.key)
+        self._room.set()
 
     async def _leave_seat(self) -> None:
         """From now on others may plan without this stream; its partitions follow when they are committed."""
