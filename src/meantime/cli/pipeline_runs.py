@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime import logs
 from meantime.errors import MeantimeError, StackError
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ def find_cluster(
 @contextmanager
 def running() -> Iterator[Callable[[], bool]]:
     """Yields whether it is time to stop."""
+    from meantime import logs
+
     logs.configure("info", "console" if sys.stderr.isatty() else "json")
     before = {number: signal.signal(number, lambda *_: signals.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
