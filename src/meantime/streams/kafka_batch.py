@@ -52,18 +52,22 @@ class Batch:
         self._disowned: str | None = None
 
     def group_done(self, partition: int, offset: int | None) -> None:
-        if offset is not None:
-            self.offsets[partition] = offset
         self._left -= 1
         if not self._left:
-            self.clean = not any(group.failures for group in self._groups)
             self._producer.release(self._size)
-            if not self.done.done():
-                self.done.set_result(None)
+        if self.done.done():
+            return
+        if offset is not None:
+            self.offsets[partition] = offset
+        if not self._left:
+            self.clean = not any(group.failures for group in self._groups)
+            self.done.set_result(None)
 
     def abandon(self) -> None:
-        """Wait no longer: what has no outcome yet will never be said to be written."""
+        """Wait no longer. Nothing of it will ever be said to be written, also not what has been reported already: who
+        abandons a batch counts on what was acknowledged until now."""
         if not self.done.done():
+            self._groups, self.offsets = [], {}
             self.done.set_result(None)
 
     def disown(self, why: str) -> None:

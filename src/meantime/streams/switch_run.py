@@ -54,8 +54,13 @@ class SwitchRun:
             new=f"{self.switch.storage_id}/{self.switch.new_topic}",
         )
         self._left_behind = self.switch.force and await self._source_is_dead()
-        making = self._tools.topics.make(storage, self.switch.new_topic, self._event_type)
-        _, _, surveyed = await asyncio.gather(making, self._tools.steps.prepare(), self._survey())
+        making = asyncio.create_task(self._tools.topics.make(storage, self.switch.new_topic, self._event_type))
+        try:
+            _, surveyed = await asyncio.gather(self._tools.steps.prepare(), self._survey())
+        finally:
+            # A topic that is made after a failed switch was cleaned up would be nobody's.
+            await asyncio.wait({making})
+        making.result()
         self.switch = await self._tools.store.advance(self.switch, State.PREPARING, old_settings=surveyed)
         self._log.info("switch_prepared", leaving_a_dead_storage=self._left_behind)
 

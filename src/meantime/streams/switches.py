@@ -136,6 +136,9 @@ class Switches:
         latest = await self._tools.store.get(switch.id)
         if latest is not None and latest.past_the_commit:
             return latest
+        if latest is None or not latest.running:
+            # Whoever rolled back while this node was away cannot know what it made since.
+            await self._tools.topics.drop(switch.storage_id, switch.new_topic)
         if isinstance(error, MeantimeError):
             raise error
         raise Unavailable(f"the switch did not happen: {reason}") from error
