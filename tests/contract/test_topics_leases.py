@@ -292,14 +292,14 @@ async def test_after_its_last_attempt_a_message_goes_to_the_dead_letter_topic(ht
     await create(http, topic, "expires", "released", "deleted")
     for lease in await pull(http, topic, limit=3):
         await operate(http, topic, "release", claim(lease, after_ms=5))
-    leases = {lease["id"]: lease for lease in await pull(http, topic, limit=3, wait_ms=1000, lease_ms=400)}
+    leases = {lease["id"]: lease for lease in await pull(http, topic, limit=3, wait_ms=1000, lease_ms=2000)}
     while len(leases) < 3:
-        leases |= {lease["id"]: lease for lease in await pull(http, topic, limit=3, wait_ms=300, lease_ms=400)}
+        leases |= {lease["id"]: lease for lease in await pull(http, topic, limit=3, wait_ms=300, lease_ms=2000)}
     assert await operate(http, topic, "delete", claim(leases["deleted"])) == [{"id": "deleted", "status": "ok"}]
     (released,) = await operate(http, topic, "release", claim(leases["released"], after_ms=60_000))
     assert released["status"] == "ok"
     dead = await pull(http, graves, "undertaker", wait_ms=1000)
-    dead += await pull(http, graves, "undertaker", wait_ms=2000)
+    dead += await pull(http, graves, "undertaker", wait_ms=6000)
     assert [one["id"] for one in dead] == ["released", "expires"]
     assert all(one["producer_group"] == "owners" and one["body"] == one["id"] for one in dead)
     history = dead[1]["dead_letter"]

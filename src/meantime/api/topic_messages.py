@@ -41,6 +41,8 @@ async def list_messages(
         raise Forbidden("only the owner may list the messages of a producer group")
     if not 1 <= limit <= MOST_LISTED:
         raise Invalid(f"limit must be from 1 to {MOST_LISTED}", field="limit")
+    if after:
+        check_identifier(after, "message id")
     found = await topics.of_group(topic, group, after, limit)
     now_ms = topics.clock.now_ms()
     following = found[-1].id if len(found) == limit else None

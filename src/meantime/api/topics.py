@@ -30,13 +30,13 @@ async def put_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]
 
 @get("/topics", tags=["topics"], summary="All topics")
 async def list_topics(request: AnyRequest, topics: TheTopics) -> dict[str, Any]:
-    identity_of(request)
+    _look(request, None)
     return {"topics": [topic_view(topic) for topic in await topics.all()]}
 
 
 @get("/topics/{topic:str}", tags=["topics"], summary="A topic's settings, and how many messages it has")
 async def get_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
-    identity_of(request)
+    _look(request, topic)
     found = await topics.get(topic)
     return topic_view(found) | {"counts": msgspec.to_builtins(await topics.counts(topic))}
 
@@ -59,7 +59,7 @@ async def load(
     step_ms: FromQuery[int],
 ) -> dict[str, Any]:
     """Half-open slots from `from_ms`, at most 10,000; every slot is listed."""
-    identity_of(request)
+    _look(request, topic)
     return {"slots": msgspec.to_builtins(await topics.load(topic, from_ms, to_ms, step_ms))}
 
 
@@ -72,7 +72,7 @@ async def count(
     from_ms: FromQuery[int | None] = None,
     to_ms: FromQuery[int | None] = None,
 ) -> dict[str, int]:
-    identity_of(request)
+    _look(request, topic)
     counts = await topics.counts(topic, from_ms, to_ms)
     by_status = {WAITING: counts.waiting, PROCESSING: counts.processing, AVAILABLE: counts.available, DEAD: counts.dead}
     if status is not None and status not in by_status:
@@ -82,7 +82,7 @@ async def count(
 
 @get("/topics/{topic:str}/consumers", tags=["topics"], summary="Who takes messages, on which node")
 async def consumers(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
-    identity_of(request)
+    _look(request, topic)
     return {"consumers": msgspec.to_builtins(await topics.consumers_of(topic))}
 
 
@@ -97,6 +97,13 @@ async def redrive(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) 
         raise Invalid(f"limit must be from 1 to {MOST_REDRIVEN}", field="limit")
     redriven: dict[str, Any] = msgspec.to_builtins(await topics.redrive(topic, form.to, limit))
     return redriven
+
+
+def _look(request: AnyRequest, topic: str | None) -> None:
+    """Producers and consumers may see what is ahead in a topic, not only operators."""
+    identity = identity_of(request)
+    if not any(scope.startswith(("produce:", "consume:") if topic is None else "produce:") for scope in identity.scopes):
+        identity.require("consume", topic)
 
 
 ROUTES = [

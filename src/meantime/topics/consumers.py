@@ -7,10 +7,11 @@ stream. Pulls are noted, not claimed. From the registrations every node deals th
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from meantime.clock import Clock
-from meantime.errors import Conflict
+from meantime.errors import Conflict, Unavailable
 from meantime.topics.model import Consumer, Topic
 from meantime.topics.postgres_directory import Register
 from meantime.topics.takers import Stream
@@ -115,6 +116,11 @@ class Consumers:
         if self._here.pulls:
             await self._register.note_pulls(sorted(self._here.pulls), now_ms)
         await self._refresh()
+
+    async def leave(self) -> None:
+        """This node stops: its consumers may go on elsewhere at once. If that cannot be said, they will be missed."""
+        with suppress(Unavailable):
+            await self._register.forget_this_life()
 
     async def refresh_if_outdated(self) -> None:
         if self._outdated:

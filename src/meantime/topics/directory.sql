@@ -69,6 +69,9 @@ WHERE topic_id = %(topic_id)s AND consumer_id = %(consumer_id)s AND mode = %(mod
 -- A node that starts has no streams yet: what bears its name is of its former life.
 DELETE FROM topic_consumers WHERE node_id = %(node_id)s AND session_id <> %(session_id)s
 
+-- name: forget_session
+DELETE FROM topic_consumers WHERE session_id = %(session_id)s
+
 -- name: forget_silent
 DELETE FROM topic_consumers WHERE seen_at_ms < %(silent_ms)s
 

@@ -24,8 +24,8 @@ from meantime.topics.catalogue import Catalogue
 from meantime.topics.health import Health
 from meantime.topics.meters import LATENESS, LEASED
 from meantime.topics.model import Due, Lease, Topic
-from meantime.topics.postgres import FIRST_MS, Messages, Taker, Window
-from meantime.topics.rules import interleave
+from meantime.topics.postgres import FIRST_MS, HolderRow, Messages, Taker, Window
+from meantime.topics.rules import MIN_AHEAD_MS, interleave
 from meantime.topics.takers import Consuming, Pull, Stream
 from meantime.topics.upcoming import NEVER_MS, Upcoming
 
@@ -51,6 +51,7 @@ class Dispatcher:
         self._upcoming = Upcoming(HELP_AFTER_MS, few=PREFETCH // 4, most=4 * PREFETCH)
         self._allotment = Allotment()
         self._meanwhile: list[Due] | None = None
+        self._orphans: list[Lease] = []
         self._unknown_ms = NEVER_MS
         self._alarm_ms = NEVER_MS
         self._backlog = True
@@ -135,6 +136,7 @@ class Dispatcher:
         takers = [(taker, room) for taker in self._takers if (room := taker.room(now_ms))]
         took = await self._take(topic, takers, now_ms) if takers else 0
         self._end_late_pulls()
+        await self._give_back(topic)
         if takers and not self._backlog:
             await self._look_ahead(topic)
         if takers and not took and self._upcoming.due(self._clock.now_ms()):
@@ -228,10 +230,23 @@ class Dispatcher:
         for taker, room in takers:
             share = shares.get(taker.consumer_id, [])
             mine, shares[taker.consumer_id] = share[:room], share[room:]
-            if mine:
-                taker.offer(mine)
+            if mine and not taker.offer(mine):
+                self._orphans += mine
+            elif mine:
                 LEASED.labels("pull" if isinstance(taker, Pull) else "push").inc(len(mine))
                 self._account(taker, mine)
+
+    async def _give_back(self, topic: Topic) -> None:
+        """What was leased for somebody who had gone meanwhile is free again at once."""
+        orphans, self._orphans = self._orphans, []
+        if orphans:
+            now_ms = self._clock.now_ms()
+            rows = [
+                HolderRow(topic.topic_id, one.id, one.version, one.consumer_id, now_ms + MIN_AHEAD_MS)
+                for one in sorted(orphans, key=lambda one: one.id)
+            ]
+            await self._messages.release(rows, now_ms)
+            self._unknown_ms = min(self._unknown_ms, now_ms + MIN_AHEAD_MS)
 
     def _account(self, taker: Consuming, leases: Sequence[Lease]) -> None:
         """What a consumer pulls counts against the buffer of its stream."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 from psycopg import AsyncConnection
-from psycopg.errors import UniqueViolation
+from psycopg.errors import DeadlockDetected, UniqueViolation
 from psycopg.rows import TupleRow
 
 from meantime.clock import Clock
@@ -60,7 +60,7 @@ class Burial:
         try:
             async with self._statements.transaction() as connection:
                 return await self._bury_batch(connection, limit)
-        except UniqueViolation:  # somebody just created the same id in the dead-letter topic; next time it is seen
+        except (UniqueViolation, DeadlockDetected):  # somebody else was quicker with one of them; the next turn sees that
             return 0
 
     async def _bury_batch(self, connection: AsyncConnection[TupleRow], limit: int) -> int:

@@ -22,7 +22,7 @@ class Counting:
 
     async def load(self, topic: Topic, from_ms: int, to_ms: int, step_ms: int, now_ms: int) -> list[Slot]:
         """Every slot of the range, the empty ones too."""
-        if step_ms < 1:
+        if not 1 <= step_ms <= LAST_MS:
             raise Invalid("step_ms must be at least 1", field="step_ms")
         if to_ms <= from_ms:
             raise Invalid("to_ms must lie after from_ms", field="to_ms")

@@ -100,6 +100,9 @@ class Register:
     async def forget_former_life(self) -> None:
         await self._statements.run(self._sql["forget_node"], self._life)
 
+    async def forget_this_life(self) -> None:
+        await self._statements.run(self._sql["forget_session"], self._life)
+
     async def forget_silent(self, silent_ms: int) -> None:
         await self._statements.run(self._sql["forget_silent"], {"silent_ms": silent_ms})
 

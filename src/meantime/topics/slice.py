@@ -115,11 +115,13 @@ class Topics:
         if after_ms is not None:
             self.health.require_healthy()
         wished = rules.position(at_ms, after_ms, topic.settings, self.clock.now_ms())
+        _check_id(message_id, topic)
         outcome = await self.producing.move(topic, group, message_id, wished, version)
         return _or_raise(outcome, message_id, topic)
 
     async def delete(self, name: str, message_id: str, group: str, version: int | None) -> None:
         topic = await self.catalogue.get(name)
+        _check_id(message_id, topic)
         (outcome,) = await self.producing.delete(topic, group, [message_id], version)
         _or_raise(outcome, message_id, topic)
 
@@ -174,6 +176,12 @@ class Topics:
         if to is not None:
             await self.catalogue.get(to)
         return await self.burial.redrive(topic, to, limit)
+
+
+def _check_id(message_id: str, topic: Topic) -> None:
+    """What cannot be an id is the id of no message."""
+    if not is_identifier(message_id):
+        raise _no_message(message_id, topic)
 
 
 def _no_message(message_id: str, topic: Topic) -> NotFound:
@@ -242,3 +250,4 @@ async def open_topics(
                 yield topics
             finally:
                 await dispatchers.stop()
+                await consumers.leave()

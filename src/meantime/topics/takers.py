@@ -26,9 +26,12 @@ class Pull:
     def room(self, _: int) -> int:
         return 0 if self.answer.done() else self._limit
 
-    def offer(self, leases: Sequence[Lease]) -> None:
-        if not self.answer.done():
-            self.answer.set_result(list(leases))
+    def offer(self, leases: Sequence[Lease]) -> bool:
+        """False when nobody is there any more to take them."""
+        if self.answer.done():
+            return False
+        self.answer.set_result(list(leases))
+        return True
 
     def end(self, reason: MeantimeError) -> None:
         if not self.answer.done():
@@ -83,11 +86,12 @@ class Stream:
         """What the database says, except for what was freed while it was being asked."""
         self._set_held({id: end_ms for id, end_ms in held.items() if id not in self._freed_while_looking})
 
-    def offer(self, leases: Sequence[Lease]) -> None:
+    def offer(self, leases: Sequence[Lease]) -> bool:
         for lease in leases:
             self.hold(lease.id, lease.at_ms)
         self._queue += leases
         self._news.set()
+        return True
 
     def end(self, reason: MeantimeError) -> None:
         self._end = reason

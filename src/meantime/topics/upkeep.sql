@@ -9,7 +9,7 @@ ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 -- name: drop_forgotten
 -- Makes room for a dead letter whose id was deleted in the topic that it goes to.
 DELETE FROM topic_messages AS m USING unnest(%(topic_ids)s, %(ids)s) AS x (topic_id, id)
-WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.stage = 3
+WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 3
 
 -- name: bury
 -- Same id, body and owner in another topic, with its history; the row itself moves, so its body does not.
@@ -20,8 +20,8 @@ SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_m
         'died_at_ms', m.at_ms)
 FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s, %(from_names)s)
      AS x (topic_id, id, to_topic, bucket_id, from_name)
-WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.stage = 1
-  AND NOT EXISTS (SELECT 1 FROM topic_messages AS o WHERE o.id = x.id AND o.topic_id = x.to_topic)
+WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 1
+  AND NOT EXISTS (SELECT 1 FROM topic_messages AS o WHERE o.id = x.id AND o.topic_id + 0 = x.to_topic)
 RETURNING x.topic_id, m.id, m.producer_group, m.bucket_id
 
 -- name: remember
@@ -36,7 +36,7 @@ ON CONFLICT (id, topic_id) DO NOTHING
 -- What cannot be buried stays as dead; what has attempts left after all, because the limit was raised, is open again.
 UPDATE topic_messages AS m SET stage = x.stage
 FROM unnest(%(topic_ids)s, %(ids)s, %(stages)s) AS x (topic_id, id, stage)
-WHERE m.topic_id = x.topic_id AND m.id = x.id AND m.stage = 1 AND m.at_ms <= %(now_ms)s
+WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 1 AND m.at_ms <= %(now_ms)s
 
 -- name: dead_letters
 -- Those that came from elsewhere and are not leased, oldest first.
@@ -46,7 +46,7 @@ ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: dead_here
 SELECT id FROM topic_messages
-WHERE topic_id = %(topic_id)s AND stage = 2
+WHERE topic_id + 0 = %(topic_id)s AND stage = 2
 ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: revive
@@ -55,9 +55,9 @@ UPDATE topic_messages AS m
 SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, attempts = 0, stage = 0,
     version = CASE WHEN m.topic_id = x.to_topic THEN m.version + 1 ELSE 1 END, lock_consumer_id = NULL, dead_letter = NULL
 FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s) AS x (topic_id, id, to_topic, bucket_id)
-WHERE m.topic_id = x.topic_id AND m.id = x.id
+WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id
   AND (m.topic_id = x.to_topic
-       OR NOT EXISTS (SELECT 1 FROM topic_messages AS o WHERE o.id = x.id AND o.topic_id = x.to_topic))
+       OR NOT EXISTS (SELECT 1 FROM topic_messages AS o WHERE o.id = x.id AND o.topic_id + 0 = x.to_topic))
 RETURNING m.id
 
 -- name: forget
@@ -74,7 +74,7 @@ DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
 
 -- name: clear_rest
 DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage > 0
+    SELECT ctid FROM topic_messages WHERE topic_id + 0 = %(topic_id)s AND stage > 0
     LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ))
 

@@ -19,8 +19,7 @@ CREATE TABLE topics (
 -- A message and its place in time. stage: 0 open, 1 on its last attempt, 2 dead, 3 gone but remembered.
 -- A lease sets at_ms to its end, due_at_ms to what at_ms was, and lock_consumer_id. A message that is gone is forgotten at
 -- at_ms; until due_at_ms its id counts as taken.
--- The primary key starts with the id and no index starts with topic_id alone, so that a statement over many ids can only be
--- planned as one look-up per id, whatever the planner believes of the table's size (docs/adr/0002-bodies-in-the-row.md).
+-- Why the body is in the row: docs/adr/0002-bodies-in-the-row.md.
 CREATE TABLE topic_messages (
     at_ms bigint NOT NULL,
     due_at_ms bigint,
@@ -42,7 +41,9 @@ CREATE TABLE topic_messages (
 CREATE INDEX topic_messages_due ON topic_messages (topic_id, at_ms, bucket_id) WHERE stage = 0;
 CREATE INDEX topic_messages_stage ON topic_messages (stage, at_ms, topic_id) WHERE stage > 0;
 CREATE INDEX topic_messages_lock ON topic_messages (lock_consumer_id, topic_id) WHERE lock_consumer_id IS NOT NULL;
-CREATE INDEX topic_messages_group ON topic_messages (producer_group, topic_id);
+-- The condition always holds; it keeps the index from being considered for statements that do not name a group.
+CREATE INDEX topic_messages_group ON topic_messages (producer_group, topic_id, id) WHERE producer_group IS NOT NULL;
+CREATE INDEX topic_messages_letters ON topic_messages (topic_id, at_ms) WHERE dead_letter IS NOT NULL;
 
 -- Who takes messages at the moment. session_id is one life of a node's process; seen_at_ms is its latest sign of life.
 CREATE TABLE topic_consumers (

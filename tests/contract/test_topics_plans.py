@@ -1,0 +1,82 @@
+"""A plan that is made while a table is empty is kept when it has millions of rows: so it must be right from the start."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from topics_nodes import new_database
+
+from conftest import Services
+from meantime.database.queries import load
+from meantime.topics.postgres_pool import Statements, open_statements
+
+QUERIES = {**load("meantime.topics", "queries.sql"), **load("meantime.topics", "upkeep.sql")}
+DUE, STAGE, LOCK, BY_ID = "topic_messages_due", "topic_messages_stage", "topic_messages_lock", "topic_messages_pkey"
+INDEX_OF = {
+    "lease_due": DUE,
+    "lease_due_shared": DUE,
+    "upcoming": DUE,
+    "open_slots": DUE,
+    "due_per_second": DUE,
+    "clear_open": DUE,
+    "dying": STAGE,
+    "forget": STAGE,
+    "clear_rest": STAGE,
+    "dead_here": STAGE,
+    "count_dead": STAGE,
+    "held": LOCK,
+    "held_ids": LOCK,
+    "outstanding": LOCK,
+    "leased_slots": LOCK,
+    "messages_of_group": "topic_messages_group",
+    "dead_letters": "topic_messages_letters",
+    "insert_messages": "topics_pkey",
+    "upsert_messages": "topics_pkey",
+    "remember": None,
+}
+ARRAYS = {
+    "ids": "text[]", "consumers": "text[]", "groups": "text[]", "from_names": "text[]", "bodies": "bytea[]",
+    "kinds": "boolean[]", "topic_ids": "int[]", "to_topics": "int[]", "buckets": "int[]", "turns": "int[]",
+    "stages": "int[]",
+    "versions": "bigint[]", "ats": "bigint[]", "leases_ms": "bigint[]", "knowns": "bigint[]", "forgets": "bigint[]",
+}  # fmt: skip
+OTHERS = {"everywhere": "boolean", "consumer_id": "text", "producer_group": "text", "id": "text", "after": "text"}
+MANY = """
+INSERT INTO topic_messages (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json,
+    producer_group, lock_consumer_id, body)
+SELECT n %% 5, md5(n::text), n, n, n %% 64, 1, 0, CASE WHEN n %% 100 = 0 THEN n / 100 %% 4 ELSE 0 END, true, 'g' || n %% 7,
+    CASE WHEN n %% 50 = 0 THEN 'c' || n %% 10 END, ''
+FROM generate_series(1, 20000) AS n
+"""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def statements(services: Services) -> AsyncIterator[Statements]:
+    async with new_database(services.postgres) as uri, open_statements(uri, size=2) as statements:
+        yield statements
+
+
+@pytest.mark.parametrize("filled", [False, True])
+async def test_every_statement_is_planned_with_its_index(statements: Statements, filled: bool) -> None:
+    await statements.run("TRUNCATE topic_messages", {})
+    if filled:
+        await statements.run(MANY, {})
+    await statements.run("VACUUM (ANALYZE) topic_messages", {})
+    for name, sql in QUERIES.items():
+        plan = await explain(statements, sql)
+        expected = INDEX_OF.get(name, BY_ID)
+        used = set(re.findall(r"Index (?:Only )?Scan using (\w+)", plan))
+        assert used == ({expected} if expected else set()), f"{name}:\n{plan}"
+        assert "Seq Scan" not in plan, f"{name}:\n{plan}"
+
+
+async def explain(statements: Statements, sql: str) -> str:
+    """The plan for whatever parameters come."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+    for number, name in enumerate(names, start=1):
+        kind = ARRAYS.get(name) or OTHERS.get(name) or ("int" if name == "topic_id" else "bigint")
+        sql = sql.replace(f"%({name})s", f"${number}::{kind}")
+    async with statements.connection() as connection:
+        cursor = await connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {sql}")  # type: ignore[arg-type]
+        return "\n".join(row[0] for row in await cursor.fetchall())
