@@ -17,7 +17,7 @@ from meantime.sdk.leases import AsyncLease
 from meantime.workers.app import App, StopWorker
 from meantime.workers.gate import Gate
 from meantime.workers.job import Execution
-from meantime.workers.meters import FAILED, PROCESSED
+from meantime.workers.meters import FAILED, TALLIES
 from meantime.workers.retries import Afterwards, RetryBody, retry_topic
 
 log = structlog.get_logger(__name__)
@@ -118,5 +118,5 @@ class Comeback:
             )
             await self._afterwards.put(job, body.message, error, body.history)
         else:
-            PROCESSED.labels(job.event_type).inc()
+            TALLIES.of(job.event_type).done += 1
         await lease.delete()

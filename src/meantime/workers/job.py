@@ -9,7 +9,7 @@ from typing import Any
 
 from meantime.errors import Invalid, TimeLimitReached
 from meantime.workers.app import Job, Message
-from meantime.workers.meters import JOB_SECONDS
+from meantime.workers.meters import TALLIES
 from meantime.workers.threads import Threads
 
 
@@ -34,7 +34,7 @@ class Execution:
             else:
                 await self._within(job.time_limit, job, argument)
         finally:
-            JOB_SECONDS.labels(job.event_type).observe(time.perf_counter() - began)
+            TALLIES.of(job.event_type).took(time.perf_counter() - began)
 
     async def _within(self, seconds: float, job: Job, argument: Any) -> None:
         limit = asyncio.timeout(seconds)

@@ -1,17 +1,59 @@
-"""What a worker process tells Prometheus."""
+"""What a worker process tells Prometheus.
 
-from prometheus_client import Counter, Gauge, Histogram
+Attempts and messages are counted in plain numbers and turned into metrics when somebody asks: a trivial job takes a few
+microseconds, and a counter of the library as much again.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client import Counter, Gauge
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from meantime.metrics import REGISTRY
 
-JOB_SECONDS = Histogram(
-    "meantime_job_seconds",
-    "Time that attempts at a job took.",
-    ["event_type"],
-    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300),
-    registry=REGISTRY,
-)
-PROCESSED = Counter("meantime_job_messages_total", "Messages that were done.", ["event_type"], registry=REGISTRY)
+BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
+
+
+class Tally:
+    """The attempts at one event type's job, and the messages that are done."""
+
+    __slots__ = ("counts", "done", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+        self.done = 0
+
+    def took(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+
+class Tallies(Collector):
+    def __init__(self) -> None:
+        self._by_event_type: dict[str, Tally] = {}
+
+    def of(self, event_type: str) -> Tally:
+        return self._by_event_type.setdefault(event_type, Tally())
+
+    def collect(self) -> Iterator[Metric]:
+        times = HistogramMetricFamily("meantime_job_seconds", "Time that attempts at a job took.", labels=["event_type"])
+        done = CounterMetricFamily("meantime_job_messages", "Messages that were done.", labels=["event_type"])
+        for event_type, tally in list(self._by_event_type.items()):
+            bounds = [*map(str, BOUNDS), "+Inf"]
+            buckets = list(zip(bounds, accumulate(tally.counts), strict=True))
+            times.add_metric([event_type], buckets, tally.seconds)
+            done.add_metric([event_type], tally.done)
+        yield times
+        yield done
+
+
+TALLIES = Tallies()
+REGISTRY.register(TALLIES)
+
 FAILED = Counter("meantime_job_failures_total", "Attempts that failed.", ["event_type"], registry=REGISTRY)
 RETRIED = Counter("meantime_job_retries_total", "Messages put on the retry topic.", ["event_type"], registry=REGISTRY)
 DEAD = Counter(

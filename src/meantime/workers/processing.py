@@ -22,7 +22,7 @@ from meantime.workers.feed import Feeds
 from meantime.workers.gate import Gate
 from meantime.workers.inbox import Inbox
 from meantime.workers.job import Execution
-from meantime.workers.meters import FAILED, PROCESSED
+from meantime.workers.meters import FAILED, TALLIES
 from meantime.workers.rules import instant_of, last_of
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class QueueWork:
         self._pulse = Pulse()
         self._unrecorded: Message | None = None
         self._unrecorded_count = 0
-        self._processed = PROCESSED.labels(job.event_type)
+        self._tally = TALLIES.of(job.event_type)
         self._task = asyncio.create_task(self._run(), name=f"queue {claim.queue}")
 
     def stop(self) -> None:
@@ -126,7 +126,7 @@ class QueueWork:
                 return
         elif (error := await self._attempt(messages)) and not await self._pass_on(messages, error):
             return
-        self._processed.inc(len(messages))
+        self._tally.done += len(messages)
         self._unrecorded = messages[-1]
         self._unrecorded_count += len(messages)
         if self._unrecorded_count >= self._job.checkpoint_every:
