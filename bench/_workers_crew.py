@@ -36,14 +36,18 @@ def begin(claims: Sequence[Claim], rested: Callable[[], None]) -> list[Work]:
     return [Held(rested) for _ in claims]
 
 
-async def everything(queues: list[str]) -> list[str]:
-    return queues
+class Everything:
+    async def eligible(self, queues: list[str]) -> list[str]:
+        return queues
+
+    def of(self, queue: str) -> None:
+        """Records say it themselves."""
 
 
 async def one(zookeeper: str, app: str, stop: asyncio.Event) -> None:
     async with open_session(SessionOptions(zookeeper, timeout=10.0)) as session:
         store = AppStore(session, app_layout(namespace_path(session.root), app))
-        await Membership(store, Terms(10.0, 1.0), everything, begin).run(stop)
+        await Membership(store, Terms(10.0, 1.0), Everything(), begin).run(stop)
 
 
 async def main(zookeeper: str, app: str, count: int) -> None:

@@ -196,6 +196,27 @@ async def test_a_corrupt_record_is_left_alone_and_the_rest_goes_on(crew):
     await crew.shared_out(queues, workers=1)
 
 
+async def test_a_record_that_says_nothing_but_last_is_completed(crew):
+    source = Source("orders", "0")
+    await crew.watcher.create(crew.store.layout.queue(source.queue), b'{"last": ""}')
+    (hand,) = await crew.join()
+    hand.sources[source.queue] = source
+    await crew.shared_out([source.queue], workers=1)
+    claim = hand.works[source.queue].claim
+    assert claim.source == source
+    assert await znode(crew.watcher, crew.store.layout.queue(source.queue)) == {
+        "last": "",
+        "event_type": "orders",
+        "partition": "0",
+        "cursor": "",
+        "paused": False,
+    }
+    await claim.checkpoint(last_of(1), "001-0001-000000000000000000")
+    await crew.watcher.set(crew.store.layout.queue(source.queue), b'{"last": ""}')
+    assert not await claim.checkpoint(last_of(2), "001-0001-000000000000000001")
+    assert (claim.source, claim.record.cursor) == (source, "")
+
+
 async def test_a_worker_of_another_make_that_never_acts_does_not_stop_the_others(crew):
     """It is the first in line and writes no plan; the next in line does."""
     await crew.watcher.create(f"{crew.store.layout.workers}/worker-", encode(WorkerRecord()), ephemeral=True, sequence=True)

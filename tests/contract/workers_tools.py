@@ -62,10 +62,11 @@ class Hand:
         self.session = session
         self.store = AppStore(session, app_layout(namespace_path(session.root), app))
         self.works = {}
+        self.sources = {}
         self.stop = asyncio.Event()
         self.may_join = asyncio.Event()
         self.may_join.set()
-        self.membership = Patient(self.may_join, self.store, terms, self._all, self._begin)
+        self.membership = Patient(self.may_join, self.store, terms, self, self._begin)
 
     @property
     def name(self):
@@ -75,8 +76,11 @@ class Hand:
     def held(self):
         return {queue for queue, work in self.works.items() if not work.abandoned and not work.done}
 
-    async def _all(self, queues):
+    async def eligible(self, queues):
         return queues
+
+    def of(self, queue):
+        return self.sources.get(queue)
 
     def _begin(self, claims, rested):
         works = [Idle(claim, rested) for claim in claims]

@@ -19,7 +19,7 @@ from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound
 from meantime.workers.claims import Claim, take
 from meantime.workers.model import WorkerRecord, encode
-from meantime.workers.planning import Planner
+from meantime.workers.planning import Planner, Sources
 from meantime.workers.store import AppStore
 from meantime.workers.tenure import Tenure
 
@@ -50,7 +50,9 @@ Begin = Callable[[Sequence[Claim], Callable[[], None]], Sequence[Work]]
 
 
 class Balancer:
-    def __init__(self, store: AppStore, worker: str, planner: Planner, tenure: Tenure, begin: Begin) -> None:
+    def __init__(
+        self, store: AppStore, worker: str, planner: Planner, tenure: Tenure, begin: Begin, sources: Sources
+    ) -> None:
         self.changed = Pulse()
         self.rounds = Pulse()
         """Beats after each round."""
@@ -61,6 +63,7 @@ class Balancer:
         self._planner = planner
         self._tenure = tenure
         self._begin = begin
+        self._sources = sources
         self._works: dict[str, Work] = {}
         self._declared: list[str] | None = []
         self._not_before: dict[str, float] = {}
@@ -141,7 +144,8 @@ class Balancer:
 
     async def _claim(self, queue: str) -> Claim | None:
         try:
-            return await take(self._store, queue, self._worker, self._tenure, partial(self._on_change, queue))
+            changed = partial(self._on_change, queue)
+            return await take(self._store, queue, self._worker, self._tenure, changed, self._sources.of(queue))
         except (CorruptRecord, NotFound) as error:
             log.error("queue_cannot_be_taken", queue=queue, detail=error.detail)
             self._put_off(queue)

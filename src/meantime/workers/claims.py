@@ -17,7 +17,7 @@ from meantime.coordination.session import Session, Watch
 from meantime.errors import Conflict, CoordinationLost, CorruptRecord, NotFound, VersionMoved
 from meantime.workers.model import QueueRecord, Source
 from meantime.workers.model import encode as encode_record
-from meantime.workers.store import AppStore
+from meantime.workers.store import AppStore, Versioned
 from meantime.workers.tenure import Tenure
 
 log = structlog.get_logger(__name__)
@@ -27,15 +27,18 @@ class ClaimEnded(Exception):
     """The queue belongs to nobody or to somebody else."""
 
 
-async def take(store: AppStore, queue: str, worker: str, tenure: Tenure, changed: Watch) -> "Claim | None":
-    """The queue, or None while somebody has it; `changed` is called when either may be different."""
+async def take(
+    store: AppStore, queue: str, worker: str, tenure: Tenure, changed: Watch, source: Source | None = None
+) -> "Claim | None":
+    """The queue, or None while somebody has it; `changed` is called when either may be different. `source` is for a record
+    that says nothing but `last`."""
     path = store.layout.owner(queue)
     with suppress(Conflict):  # perhaps with this session: an earlier attempt whose answer was lost
         await store.session.create(path, worker.encode(), ephemeral=True)
     node = await store.session.exists(path, changed)
     if node is None or node.owner != store.session.id:
         return None
-    claim = Claim(store, queue, node.created_zxid, tenure, changed)
+    claim = Claim(store, queue, node.created_zxid, tenure, changed, source)
     try:
         await claim.begin()
     except (CorruptRecord, NotFound):
@@ -45,7 +48,9 @@ async def take(store: AppStore, queue: str, worker: str, tenure: Tenure, changed
 
 
 class Claim:
-    def __init__(self, store: AppStore, queue: str, seal: int, tenure: Tenure, changed: Watch) -> None:
+    def __init__(
+        self, store: AppStore, queue: str, seal: int, tenure: Tenure, changed: Watch, source: Source | None = None
+    ) -> None:
         self.queue = queue
         self.record = QueueRecord()
         self.stale = False
@@ -57,6 +62,7 @@ class Claim:
         self._seal = seal
         self._tenure = tenure
         self._changed = changed
+        self._source = source
         self._version = -1
 
     @property
@@ -66,17 +72,24 @@ class Claim:
     async def begin(self) -> None:
         """Read the record and write it again: from here on nobody else's version is good."""
         while True:
-            found = await self._store.queue(self.queue)
-            if not found.record.event_type:
-                raise CorruptRecord(
-                    f"the ZooKeeper node {self._path} does not say of which event type it is", path=self._path
-                )
+            found = await self._read()
             try:
                 self._version = await self._session.set(self._path, encode_record(found.record), found.version)
             except VersionMoved:
                 continue
             self.record = found.record
             return
+
+    async def _read(self) -> Versioned:
+        """The record, complete: whoever writes one by hand may leave out where its messages come from."""
+        found = await self._store.queue(self.queue)
+        if found.record.event_type:
+            self._source = found.record.source
+            return found
+        if self._source is None:
+            raise CorruptRecord(f"the ZooKeeper node {self._path} does not say of which event type it is", path=self._path)
+        source = {"event_type": self._source.event_type, "partition": self._source.partition}
+        return Versioned(replace(found.record, **source), found.version)
 
     async def checkpoint(self, last: str, cursor: str) -> bool:
         """Record that everything up to this message is done. False when the queue was reset from outside meanwhile:
@@ -107,7 +120,7 @@ class Claim:
         while True:
             try:
                 await self._require_owner()
-                found = await self._store.queue(self.queue)
+                found = await self._read()
             except CoordinationLost:
                 await self._session.wait_connected()
                 self._require_session()

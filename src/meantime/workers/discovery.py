@@ -33,6 +33,9 @@ class Discovery:
             for event_type in sorted(self._event_types):
                 group.create_task(self._follow(event_type))
 
+    def of(self, queue: str) -> Source | None:
+        return self._sources.get(queue)
+
     async def eligible(self, queues: list[str]) -> list[str]:
         """Those that the application has a job for."""
         unknown = [queue for queue in queues if queue not in self._sources]
@@ -48,7 +51,8 @@ class Discovery:
         except (NotFound, CorruptRecord) as error:
             log.error("queue_unreadable", queue=queue, detail=error.detail)
             return
-        self._sources[queue] = source
+        if source.event_type:
+            self._sources[queue] = source
 
     async def _follow(self, event_type: str) -> None:
         missing = False

@@ -20,7 +20,7 @@ from meantime.errors import CoordinationLost, MeantimeError, NotFound
 from meantime.workers.balancer import Balancer, Begin
 from meantime.workers.claims import Claim
 from meantime.workers.model import WorkerRecord, encode
-from meantime.workers.planning import Eligible, Planner
+from meantime.workers.planning import Planner, Sources
 from meantime.workers.store import WORKER, AppStore
 from meantime.workers.tenure import Tenure
 
@@ -36,14 +36,14 @@ class Terms:
 
 
 class Membership:
-    def __init__(self, store: AppStore, terms: Terms, eligible: Eligible, begin: Begin) -> None:
+    def __init__(self, store: AppStore, terms: Terms, sources: Sources, begin: Begin) -> None:
         self.name: str | None = None
         """That of the worker's node, while there is one."""
         self.tenure = Tenure(store.session, terms.session_timeout)
         self._store = store
         self._session = store.session
         self._terms = terms
-        self._eligible = eligible
+        self._sources = sources
         self._begin = begin
         self._left_behind: tuple[int | None, list[Claim]] | None = None
 
@@ -80,8 +80,8 @@ class Membership:
     async def _work(self, stopping: "asyncio.Task[Any]") -> None:
         assert self.name is not None
         path = self._store.layout.worker(self.name)
-        planner = Planner(self._store, self.name, self._terms.settle_for, self._eligible)
-        balancer = Balancer(self._store, self.name, planner, self.tenure, self._begin)
+        planner = Planner(self._store, self.name, self._terms.settle_for, self._sources)
+        balancer = Balancer(self._store, self.name, planner, self.tenure, self._begin, self._sources)
         session_id = self._session.id
         parts = [asyncio.create_task(part) for part in (planner.run(), balancer.run(), self.tenure.run(path), self._lost())]
         try:

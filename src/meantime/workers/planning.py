@@ -10,14 +10,14 @@ One re-balance of w workers costs each of them one or two listings and one readi
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
 
 from meantime.coordination.following import follow_children, follow_data
 from meantime.coordination.pulse import Pulse
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound, VersionMoved
-from meantime.workers.model import PlanRecord, decode, encode
+from meantime.workers.model import PlanRecord, Source, decode, encode
 from meantime.workers.plan import plan
 from meantime.workers.rules import inputs_of
 from meantime.workers.store import WORKER, AppStore
@@ -32,18 +32,25 @@ LONGEST_LINE = 10
 LOOK_EVERY = 0.05
 """Changes that come closer together than this are read as one."""
 
-Eligible = Callable[[list[str]], Awaitable[list[str]]]
-"""Of these queues, those for which the application has a job."""
+
+class Sources(Protocol):
+    """What the application knows of its queues beyond ZooKeeper."""
+
+    async def eligible(self, queues: list[str]) -> list[str]:
+        """Of these queues, those for which the application has a job."""
+
+    def of(self, queue: str) -> Source | None:
+        """Where the messages of a queue come from, if it is known without its record."""
 
 
 class Planner:
-    def __init__(self, store: AppStore, worker: str, settle_for: float, eligible: Eligible) -> None:
+    def __init__(self, store: AppStore, worker: str, settle_for: float, sources: Sources) -> None:
         self.changed = Pulse()
         self.retiring = False
         self._store = store
         self._worker = worker
         self._settle_for = settle_for
-        self._eligible = eligible
+        self._sources = sources
         self._workers: list[str] | None = None
         self._queues: list[str] | None = None
         self._plan: PlanRecord | None = None
@@ -138,7 +145,7 @@ class Planner:
         assert self._queues is not None
         inputs, version = inputs_of(self._workers, self._queues), self._version
         candidates = [name for name in self._workers if not (self.retiring and name == self._worker)]
-        queues = await self._eligible(self._queues)
+        queues = await self._sources.eligible(self._queues)
         planned = plan(candidates, queues, await self._store.holdings(candidates))
         record = PlanRecord(inputs=inputs, by=self._worker, workers=planned)
         await self._store.session.set(self._store.layout.plan, encode(record), version)

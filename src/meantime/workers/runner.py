@@ -111,7 +111,7 @@ class Worker:
         self._options = options
         self._discovery = Discovery(client, store, frozenset(app.jobs))
         terms = Terms(options.session_timeout, options.settle_for)
-        self.membership = Membership(store, terms, self._discovery.eligible, self._begin)
+        self.membership = Membership(store, terms, self._discovery, self._begin)
         self._gate = Gate(self.membership.tenure)
         self._feeds = Feeds(client, lambda: self._gate.open)
         afterwards = Afterwards(client, app.name)
