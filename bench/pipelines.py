@@ -36,7 +36,8 @@ def event(number: int) -> bytes:
 
 def fill(client: Client, kafka: str, count: int) -> None:
     """The same events into the event type, over its timelines, and into the plain topic."""
-    AdminClient({"bootstrap.servers": kafka}).create_topics([NewTopic(PLAIN, PARTITIONS, 1)])[PLAIN].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(PLAIN, PARTITIONS, 1)])[PLAIN].result(30)
     client.create_event_type(EVENT_TYPE, partitions=PARTITIONS)
     storages = [storage.id for storage in client.storages()]
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 20, "compression.type": "none"})

@@ -124,16 +124,19 @@ def archive(
 
     Example: meantime pipeline archive orders payments --to /data/archive --once
     """
+    from meantime.pipelines.alone import alone
     from meantime.pipelines.archive import ArchiveOptions, Archiving
     from meantime.pipelines.compaction import compact as merge
     from meantime.pipelines.compaction import finish
+    from meantime.pipelines.journal import FOLDER
     from meantime.pipelines.layout import client_of
 
     if checkpoint:
         raise typer.BadParameter("--checkpoint: an archive notes how far it is in its own folder, _meantime")
     found = find_cluster(url, key, data, metrics_port)
     options = ArchiveOptions(to.absolute(), max_rows)
-    with running() as stopping, client_of(found.broker) as client:
+    lock = alone(options.folder / FOLDER / "lock", f"the archive {to}")
+    with running() as stopping, client_of(found.broker) as client, lock:
         for name in event_types:
             client.event_type(name)
         totals = dict.fromkeys(event_types, 0)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import Invalid, NotFound
+from meantime.pipelines.alone import alone
 from meantime.pipelines.buffer_in import GROUP, Inward, start_inward
 from meantime.pipelines.buffer_out import Outward, Target, run_until_stopped
 from meantime.pipelines.endpoints import Endpoint, buffer_name
@@ -87,7 +88,7 @@ def target_of(client: Client, options: BufferOptions) -> Target:
 
 def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
     broker = Broker(options.broker.url, options.broker.key, GROUP)
-    with client_of(broker) as client:
+    with alone(options.checkpoint / "out.lock", f"the way out of {options.topic!r}"), client_of(broker) as client:
         outward = Outward(client, options.topic, "buffer-out", target_of(client, options), lateness)
         run_until_stopped(outward, stopping, once=options.once)
 
@@ -105,12 +106,13 @@ def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[],
         options.starting,
         postgres=options.postgres,
     )
-    query = start_inward(spark, inward, once=options.once)
-    try:
-        while not stopping() and not query.awaitTermination(1):
-            pass
-    finally:
-        query.stop()
+    with alone(options.checkpoint / "in.lock", f"the way into {options.topic!r}"):
+        query = start_inward(spark, inward, once=options.once)
+        try:
+            while not stopping() and not query.awaitTermination(1):
+                pass
+        finally:
+            query.stop()
 
 
 def run_both(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from meantime.errors import NotFound, StorageUnavailable
+from meantime.errors import Conflict, NotFound, StorageUnavailable
 from meantime.pipelines.carrying import Carried
 from meantime.streams.kafka_admin import client_config
 from meantime.streams.model import Storage
@@ -21,7 +20,7 @@ from meantime.streams.model import Storage
 WITHIN = 30.0
 LEDGER_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "600000", "max.message.bytes": "8388608"}
 
-log = structlog.get_logger(__name__)
+_FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -55,6 +54,8 @@ class KafkaTarget:
         except (KafkaException, BufferError) as error:
             # Whether the commit went through is told by the ledger, to the producer that comes after this one.
             self._producer = None
+            if isinstance(error, KafkaException) and error.args[0].code() in _FENCED:
+                raise Conflict(f"another process has taken {self._buffer!r} over") from error
             raise StorageUnavailable(f"the records were not surely written to {self._topic!r}: {error}") from error
 
     def _produce(self, producer: Producer, record: Carried) -> None:

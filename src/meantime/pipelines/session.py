@@ -25,6 +25,8 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.join.stateFormatVersion": "3",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
+    # Changes are written with each micro-batch; a whole snapshot is needed only so that a restart has less to replay.
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "60",
 }
 
 
