@@ -8,10 +8,10 @@ import httpx
 
 from meantime.stack.reports import line
 from meantime.stack.session import running
-from meantime.tour import foundation, streams, topics
+from meantime.tour import foundation, streams, timers, topics, workers
 from meantime.tour.stage import Stage, Voice
 
-CHAPTERS = [foundation.play, streams.play, topics.play]
+CHAPTERS = [foundation.play, streams.play, topics.play, workers.play, timers.play]
 
 
 def play() -> None:
@@ -19,13 +19,11 @@ def play() -> None:
     voice = Voice()
     started = time.monotonic()
     voice.console.rule("[bold]Meantime: an event broker with a sense of time", align="left")
-    voice.say(
-        "A real ZooKeeper, two real Kafkas, a real PostgreSQL and three nodes are started here, and stopped at the end."
-    )
+    voice.say("A real ZooKeeper, two Kafkas, PostgreSQL, Spark and three nodes are started here, and stopped at the end.")
     with tempfile.TemporaryDirectory(prefix="meantime-tour-") as folder:
         data = Path(folder)
         with (
-            running(data, nodes=3, kafka=2, tell=lambda event: voice.say(line(event))) as places,
+            running(data, nodes=3, kafka=2, timers=True, tell=lambda event: voice.say(line(event))) as places,
             httpx.Client(timeout=10, trust_env=False) as http,
         ):
             stage = Stage(data, places, voice, http)

@@ -1,0 +1,104 @@
+"""20,000 timers in half a minute; some are cancelled, Spark is killed in the middle; every other one fires once."""
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+
+from rich.live import Live
+from rich.text import Text
+
+from meantime.sdk.client import Client
+from meantime.sdk.timers import TimerDraft
+from meantime.tour.stage import Stage
+
+EVENT_TYPE = "tour.callbacks"
+TIMERS = 20_000
+CANCELLED = 200
+FIRST_AFTER, SPREAD = 12, 20
+LATENESS_MS = (10, 25, 50, 100, 250, 1000, 5000, 60_000)
+
+
+@dataclass
+class Callbacks:
+    """What came back: how often each token, and how late."""
+
+    seen: dict[str, int] = field(default_factory=dict)
+    late_ms: list[float] = field(default_factory=list)
+
+    def follow(self, client: Client) -> None:
+        for batch in client.events(EVENT_TYPE, "begin", batch_limit=1000, batch_flush_timeout=1):
+            now_ms = client.now() * 1000
+            for event in batch.events:
+                token = event["token"]
+                self.seen[token] = self.seen.get(token, 0) + 1
+                self.late_ms.append(now_ms - event["due"] * 1000)
+
+
+def play(stage: Stage) -> None:
+    stage.voice.chapter("Timers, on the second")
+    with Client(stage.urls, timeout=60) as client:
+        client.create_event_type(EVENT_TYPE, partitions=2)
+        callbacks = Callbacks()
+        threading.Thread(target=callbacks.follow, args=(Client(stage.urls[1]),), daemon=True).start()
+        timers = _set(stage, client)
+        cancelled = _cancel(stage, client, timers)
+        _kill_spark_soon(stage)
+        _watch(stage, callbacks, TIMERS - CANCELLED)
+        _check(stage, callbacks, set(timers), cancelled)
+
+
+def _set(stage: Stage, client: Client) -> dict[str, int]:
+    """Tokens and their seconds."""
+    began, first = time.monotonic(), int(client.now()) + FIRST_AFTER
+    timers = {f"tour-{number}": first + number % SPREAD for number in range(TIMERS)}
+    drafts = [
+        TimerDraft(f"event-type:{EVENT_TYPE}", {"token": token, "due": due}, at=due, token=token)
+        for token, due in timers.items()
+    ]
+    for start in range(0, TIMERS, 5000):
+        client.timer_many(drafts[start : start + 5000])
+    stage.voice.fact(
+        f"{TIMERS:,} timers set in {time.monotonic() - began:.1f} s; they are due within {FIRST_AFTER + SPREAD} s"
+    )
+    return timers
+
+
+def _cancel(stage: Stage, client: Client, timers: dict[str, int]) -> set[str]:
+    late = [token for token, due in timers.items() if due > client.now() + 8]
+    chosen = set(random.Random(7).sample(late, CANCELLED))
+    for token in chosen:
+        client.cancel(token, at=timers[token])
+    stage.voice.fact(f"{CANCELLED} of them are cancelled")
+    return chosen
+
+
+def _kill_spark_soon(stage: Stage) -> None:
+    stage.voice.say("The Spark job is killed with -9 in a moment; the supervisor will start it again from its checkpoint.")
+    threading.Timer(6.0, stage.kill, args=("futures",)).start()
+
+
+def _watch(stage: Stage, callbacks: Callbacks, expected: int, within: float = 180.0) -> None:
+    deadline = time.monotonic() + within
+    with Live(console=stage.voice.console, auto_refresh=False, transient=False) as live:
+        while len(callbacks.seen) < expected and time.monotonic() < deadline:
+            if stage.voice.console.is_terminal:
+                live.update(_histogram(callbacks, expected), refresh=True)
+            time.sleep(0.2)
+        live.update(_histogram(callbacks, expected), refresh=True)
+
+
+def _histogram(callbacks: Callbacks, expected: int) -> Text:
+    late = list(callbacks.late_ms)
+    lines, below = [f"{len(callbacks.seen):,} of {expected:,} fired; how late they reached a reader:"], 0
+    for limit in LATENESS_MS:
+        count = sum(1 for value in late if value <= limit) - below
+        below += count
+        lines.append(f"  ≤ {limit:>6} ms {'▇' * round(40 * count / max(1, len(late)))} {count}")
+    return Text("\n".join(lines))
+
+
+def _check(stage: Stage, callbacks: Callbacks, tokens: set[str], cancelled: set[str]) -> None:
+    stage.check(set(callbacks.seen) == tokens - cancelled, "every timer fired, except those that were cancelled")
+    stage.check(set(callbacks.seen.values()) == {1}, "none fired twice, although Spark was killed")
+    stage.check(min(callbacks.late_ms) >= 0, "none was early")
