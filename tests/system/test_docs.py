@@ -41,3 +41,8 @@ def test_the_guide_to_the_client_runs_as_it_is_written(cluster: RunningStack, tm
 
 def test_the_guide_to_the_command_line_runs_as_it_is_written(cluster: RunningStack, tmp_path: Path) -> None:
     run(["bash", "-euxo", "pipefail", "-c", script("cli", "bash")], cluster, tmp_path)
+
+
+def test_the_guide_to_streams_runs_as_it_is_written(cluster: RunningStack, tmp_path: Path) -> None:
+    lines = script("streams", "bash").replace("http://127.0.0.1:8080", cluster.urls[0])
+    run(["bash", "-euxo", "pipefail", "-c", lines], cluster, tmp_path)

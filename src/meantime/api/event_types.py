@@ -9,6 +9,8 @@ from litestar.params import Dependency, FromPath
 
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow, identity_of
+from meantime.streams.declarations import ENRICHMENT
+from meantime.streams.partitioning import STRATEGIES
 from meantime.streams.slice import Streams
 
 TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
@@ -73,4 +75,22 @@ async def delete_event_type(request: AnyRequest, streams: TheStreams, name: From
     return Response(b"", status_code=200)
 
 
-ROUTES = [list_event_types, show_event_type, create_event_type, update_event_type, delete_event_type]
+@get("/registry/partition-strategies", tags=["streams"], summary="The partition strategies that there are")
+async def list_partition_strategies() -> list[str]:
+    return list(STRATEGIES)
+
+
+@get("/registry/enrichment-strategies", tags=["streams"], summary="The enrichment strategies that there are")
+async def list_enrichment_strategies() -> list[str]:
+    return [ENRICHMENT]
+
+
+ROUTES = [
+    list_event_types,
+    show_event_type,
+    create_event_type,
+    update_event_type,
+    delete_event_type,
+    list_partition_strategies,
+    list_enrichment_strategies,
+]
