@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from workers_tools import open_crew, znode
+from workers_crew import open_crew, znode
 from zookeeper_tools import eventually, expire
 
 from meantime.coordination.session import open_session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from test_docs import run, script
-from workers_tools import Workshop
+from workshop import Workshop
 
 from conftest import RunningStack
 

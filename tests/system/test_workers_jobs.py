@@ -4,7 +4,7 @@ import signal
 import time
 
 import pytest
-from workers_tools import Workshop, orders
+from workshop import Workshop, orders
 
 from conftest import RunningStack
 from meantime.workers.rules import instant_of

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 from kazoo.client import KazooClient
-from workers_tools import Workshop, orders
+from workshop import Workshop, orders
 
 from meantime.errors import MeantimeError
 from meantime.workers.model import WorkerRecord, decode
