@@ -26,3 +26,15 @@ def check_identifier(text: str, what: str) -> str:
     if not is_identifier(text):
         raise Invalid(f"{text!r} cannot be a {what}: use 1 to 128 characters of 0-9 A-Z a-z . _ : @ -")
     return text
+
+
+def has_nul(document: object) -> bool:
+    """Whether a text anywhere in a JSON document has the one character that PostgreSQL cannot store."""
+    match document:
+        case str():
+            return "\x00" in document
+        case dict():
+            return any(has_nul(key) or has_nul(value) for key, value in document.items())
+        case list():
+            return any(map(has_nul, document))
+    return False

@@ -145,6 +145,34 @@ def test_data_events_have_their_schema_below_data() -> None:
         assert rejected(orders, event | wrong) == [("failed", "validating")]
 
 
+def test_a_schema_that_is_a_reference_does_not_hide_the_metadata() -> None:
+    closed = {"properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    orders = declared({"$ref": "#/definitions/order", "definitions": {"order": closed}}, category="business")
+    assert written(orders, {"n": 1, "metadata": METADATA})
+    assert rejected(orders, {"n": 1}) == [("failed", "validating")]
+    assert rejected(orders, {"n": 1, "more": 1, "metadata": METADATA}) == [("failed", "validating")]
+
+
+def test_a_schema_of_data_may_refer_to_itself() -> None:
+    tree = declared({"type": "object", "properties": {"child": {"$ref": "#"}}}, category="data")
+    event = {"data_op": "C", "data_type": "tree", "data": {"child": {"child": {}}}, "metadata": METADATA}
+    assert written(tree, event)
+    assert rejected(tree, event | {"data": {"child": {"child": 5}}}) == [("failed", "validating")]
+
+
+def test_a_schema_may_mention_the_metadata_of_its_events() -> None:
+    orders = declared({"properties": {"metadata": {"type": "object"}}, "required": ["metadata"]}, category="business")
+    assert written(orders, {"metadata": METADATA})
+
+
+def test_an_event_nested_beyond_reason_fails() -> None:
+    orders = declared({"properties": {"n": {"type": "integer"}}})
+    deep: object = 1
+    for _ in range(300):
+        deep = [deep]
+    assert rejected(orders, {"n": deep}) == [("failed", "validating")]
+
+
 def test_the_flow_id_of_the_publisher_is_kept() -> None:
     (event,) = written(declared(category="business"), {"metadata": METADATA | {"flow_id": "mine"}})
     assert event["metadata"]["flow_id"] == "mine"
@@ -194,6 +222,8 @@ def test_an_event_without_its_key_fails_at_partitioning() -> None:
         {"schema": {"type": "avro_schema", "schema": "{}"}},
         {"cleanup_policy": "never"},
         {"owning_application": 5},
+        {"owning_application": "a\x00b"},
+        {"labels": {"x": ["\x00"]}},
     ],
 )
 def test_a_declaration_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from meantime.errors import Invalid
-from meantime.names import check_event_type
+from meantime.names import check_event_type, has_nul
 from meantime.streams.enrichment import rfc3339
 from meantime.streams.model import EventType
 from meantime.streams.partitioning import HASH, RANDOM, STRATEGIES
@@ -95,6 +95,8 @@ def redeclare(current: EventType, given: Mapping[str, Any], now_ms: int, min_ret
 
 
 def _convert(fields: dict[str, Any]) -> Declaration:
+    if has_nul(fields):
+        raise Invalid("the event type has a text with the character U+0000, which cannot be stored")
     try:
         return msgspec.convert(fields, Declaration)
     except msgspec.ValidationError as error:

@@ -13,7 +13,7 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable
-from meantime.names import is_identifier
+from meantime.names import has_nul, is_identifier
 from meantime.streams.catalog import Catalog
 from meantime.streams.kafka_admin import Admin
 from meantime.streams.model import Storage
@@ -78,7 +78,9 @@ def is_secret(name: str) -> bool:
 
 
 def _settings(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
-    for name in given:
+    for name, value in given.items():
+        if has_nul(value):
+            raise Invalid(f"kafka_configuration.settings: {name!r} has the character U+0000")
         if not ALLOWED.fullmatch(name) or DANGEROUS.fullmatch(name):
             raise Invalid(f"kafka_configuration.settings: {name!r} cannot be set for a storage")
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}

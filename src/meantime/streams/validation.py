@@ -1,11 +1,11 @@
-"""Whether an event is what its event type promised, decided by one JSON schema compiled once per declaration.
+"""Whether an event is what its event type promised, decided by JSON schemas compiled once per declaration.
 
-The schema that events are held against is made of the declared one: for `business` it gains the event's metadata, for
-`data` it describes what is below `data`. `undefined` events are held against the declared schema alone. A schema never
-reaches out: references to other documents are refused.
+An event has an *envelope*, fixed by its category (metadata, and for `data` what is around the data), and a *payload*, which
+the declared schema is about: all of an `undefined` event, a `business` event without its metadata, what is below `data`
+in a `data` event. Keeping them apart leaves references and closed objects of the declared schema their meaning. A schema
+never reaches out: references to other documents are refused.
 """
 
-import copy
 from typing import Any
 
 import jsonschema_rs
@@ -22,6 +22,7 @@ CATEGORIES = (UNDEFINED, BUSINESS, DATA)
 Validator = Any
 """One of the validators of jsonschema_rs; they share no typed base."""
 
+_NOTES = frozenset({"$schema", "$id", "title", "description", "$comment"})
 _ANYTHING: tuple[dict[str, Any], ...] = (
     {},
     {"type": "object"},
@@ -34,18 +35,45 @@ class Validation:
     """The compiled rules of one event type. `trivial` tells that every object is fine, so none has to be looked at."""
 
     def __init__(self, event_type: EventType) -> None:
-        declared = declared_schema(event_type.document)
-        self.trivial = event_type.category == UNDEFINED and without_notes(declared) in _ANYTHING
-        self._validator = compile_schema(effective_schema(declared, event_type.category, event_type.name))
+        declared = payload_schema(declared_schema(event_type.document), event_type.category)
+        self.trivial = event_type.category == UNDEFINED and _is_anything(declared)
+        self._category = event_type.category
+        self._payload = compile_schema(declared)
+        self._payload_is_anything = _is_anything(declared)
+        self._envelope = compile_schema(envelope_schema(event_type.category, event_type.name))
 
     def fault(self, event: dict[str, Any]) -> str | None:
         """What is wrong with the event, or None."""
-        if self.trivial or self._validator.is_valid(event):
+        if self.trivial:
             return None
-        for error in self._validator.iter_errors(event):
-            place = "/".join(str(step) for step in error.instance_path)
-            return f"#/{place}: {error.message}"
-        return None
+        try:
+            return self._fault(event)
+        except (ValueError, RecursionError) as error:
+            return f"the event cannot be held against its schema: {_first_line(error)}"
+
+    def _fault(self, event: dict[str, Any]) -> str | None:
+        if self._category != UNDEFINED and not self._envelope.is_valid(event):
+            return _first_error(self._envelope, event, "#")
+        if self._payload_is_anything:
+            return None
+        payload, place = self._payload_of(event)
+        return None if self._payload.is_valid(payload) else _first_error(self._payload, payload, place)
+
+    def _payload_of(self, event: dict[str, Any]) -> tuple[Any, str]:
+        if self._category == DATA:
+            return event["data"], "#/data"
+        if self._category == BUSINESS:
+            return {key: value for key, value in event.items() if key != "metadata"}, "#"
+        return event, "#"
+
+
+def _first_error(validator: Validator, instance: Any, place: str) -> str:
+    error = next(iter(validator.iter_errors(instance)))
+    return f"{'/'.join([place, *map(str, error.instance_path)])}: {error.message}"
+
+
+def _is_anything(schema: dict[str, Any]) -> bool:
+    return {key: value for key, value in schema.items() if key not in _NOTES} in _ANYTHING
 
 
 def declared_schema(document: dict[str, Any]) -> Any:
@@ -58,10 +86,6 @@ def declared_schema(document: dict[str, Any]) -> Any:
     if not isinstance(schema, dict):
         raise Invalid("schema.schema must be a JSON object")
     return schema
-
-
-def without_notes(schema: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in ("$schema", "$id", "title", "description", "$comment")}
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
@@ -86,40 +110,31 @@ def _compile_undated(schema: dict[str, Any], options: dict[str, Any]) -> Validat
         raise
 
 
-def effective_schema(declared: dict[str, Any], category: str, name: str) -> dict[str, Any]:
-    if category == BUSINESS:
-        return _with_metadata(declared, name)
-    if category == DATA:
-        return _around_data(declared, name)
-    return declared
-
-
-def _with_metadata(declared: dict[str, Any], name: str) -> dict[str, Any]:
-    schema = copy.deepcopy(declared)
-    schema["properties"] = {**_object(schema, "properties"), "metadata": _metadata(name)}
-    required = schema.get("required", [])
-    if not isinstance(required, list):
-        raise Invalid("schema.schema is not a valid JSON schema: 'required' must be an array")
-    schema["required"] = [*required, *([] if "metadata" in required else ["metadata"])]
+def payload_schema(declared: dict[str, Any], category: str) -> dict[str, Any]:
+    """The declared schema, without what it says of the metadata of a business event."""
+    if category != BUSINESS:
+        return declared
+    schema = dict(declared)
+    if isinstance(schema.get("properties"), dict):
+        schema["properties"] = {key: value for key, value in schema["properties"].items() if key != "metadata"}
+    if isinstance(schema.get("required"), list):
+        schema["required"] = [key for key in schema["required"] if key != "metadata"]
     return schema
 
 
-def _around_data(declared: dict[str, Any], name: str) -> dict[str, Any]:
-    """`$defs` and `definitions` stay at the top, where references look for them."""
-    data = copy.deepcopy(declared)
-    shared: dict[str, Any] = {key: data.pop(key) for key in ("$schema", "$defs", "definitions") if key in data}
-    return {
-        **shared,
-        "type": "object",
-        "properties": {
+def envelope_schema(category: str, name: str) -> dict[str, Any]:
+    if category == UNDEFINED:
+        return {}
+    envelope: dict[str, Any] = {"type": "object", "properties": {"metadata": _metadata(name)}, "required": ["metadata"]}
+    if category == DATA:
+        envelope["properties"] |= {
             "data_op": {"type": "string", "enum": ["C", "U", "D", "S"]},
             "data_type": {"type": "string"},
-            "data": data,
-            "metadata": _metadata(name),
-        },
-        "required": ["data_op", "data_type", "data", "metadata"],
-        "additionalProperties": False,
-    }
+            "data": {},
+        }
+        envelope["required"] = ["data_op", "data_type", "data", "metadata"]
+        envelope["additionalProperties"] = False
+    return envelope
 
 
 def _metadata(name: str) -> dict[str, Any]:
@@ -137,13 +152,6 @@ def _metadata(name: str) -> dict[str, Any]:
         },
         "required": ["eid", "occurred_at"],
     }
-
-
-def _object(schema: dict[str, Any], key: str) -> dict[str, Any]:
-    value = schema.get(key, {})
-    if not isinstance(value, dict):
-        raise Invalid(f"schema.schema is not a valid JSON schema: {key!r} must be an object")
-    return value
 
 
 def _first_line(error: Exception) -> str:
