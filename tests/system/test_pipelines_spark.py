@@ -26,6 +26,8 @@ from meantime.pipelines.journal import Entry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -6,6 +6,7 @@ Both halves resume where they stopped, however they were stopped. They may run t
 """
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 YEAR = 365 * 86_400.0
 MAX_BODY_BYTES = 8 << 20
+TRIES = 4
+LASTING_FOR = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -107,12 +110,29 @@ def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[],
         postgres=options.postgres,
     )
     with alone(options.checkpoint / "in.lock", f"the way into {options.topic!r}"):
-        query = start_inward(spark, inward, once=options.once)
-        try:
-            while not stopping() and not query.awaitTermination(1):
-                pass
-        finally:
-            query.stop()
+        failures = 0
+        while not stopping() and not _run_query(spark, inward, options.once, stopping, failures):
+            failures += 1
+            time.sleep(failures)
+
+
+def _run_query(spark: "SparkSession", inward: Inward, once: bool, stopping: Callable[[], bool], failures: int) -> bool:
+    """Whether it is over. What failed is begun again from its checkpoint, unless it never gets far."""
+    from pyspark.errors import StreamingQueryException
+
+    began = time.monotonic()
+    query = start_inward(spark, inward, once=once)
+    try:
+        while not stopping() and not query.awaitTermination(1):
+            pass
+    except StreamingQueryException as error:
+        if failures >= TRIES and time.monotonic() - began < LASTING_FOR:
+            raise
+        log.warning("way_in_interrupted", topic=inward.topic, error=str(error).split("\n", maxsplit=1)[0])
+        return False
+    finally:
+        query.stop()
+    return True
 
 
 def run_both(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
