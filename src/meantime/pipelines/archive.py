@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.events import cursors
+from meantime.pipelines.event_source import cursors
 from meantime.pipelines.journal import Entry, Journal
 from meantime.pipelines.json_schema import fields_type
 from meantime.pipelines.layout import Layout, look_up, storages, texts

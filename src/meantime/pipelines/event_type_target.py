@@ -20,7 +20,7 @@ import structlog
 from meantime.errors import PublishFailed
 from meantime.pipelines import http_ranges
 from meantime.pipelines.carrying import Carried
-from meantime.pipelines.events import cursors
+from meantime.pipelines.event_source import cursors
 from meantime.pipelines.layout import look_up, texts
 from meantime.pipelines.options import Broker
 from meantime.pipelines.ranges import between

@@ -7,14 +7,17 @@ nobody. The API keeps secrets to itself; credentials for Kafka come with the opt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from meantime.errors import Invalid, NotFound
 from meantime.pipelines.options import Broker
-from meantime.sdk import model as wire
-from meantime.sdk.client import Client
 from meantime.streams.cursors import BEFORE_FIRST, Cursor, Place, Track, parse, parse_partition, track
 from meantime.streams.model import Storage, Timeline
+
+if TYPE_CHECKING:
+    from meantime.sdk import model as wire
+    from meantime.sdk.client import Client
 
 Cursors = Mapping[str, Cursor]
 """The place reached, by partition."""
@@ -49,11 +52,14 @@ class Layout:
         return self.oldest[partition] if place is Place.BEGIN else self.newest[partition]
 
 
-def client_of(broker: Broker) -> Client:
+def client_of(broker: Broker) -> "Client":
+    # Tasks import this module too, and speak to nobody but Kafka: they should not wait for what they do not need.
+    from meantime.sdk.client import Client
+
     return Client(broker.url, broker.key, producer_group=broker.producer_group)
 
 
-def look_up(client: Client, event_type: str) -> Layout:
+def look_up(client: "Client", event_type: str) -> Layout:
     """The newest places are asked for first: timelines that are read afterwards are sure to reach that far."""
     partitions = client.partitions(event_type)
     timelines = tuple(_timeline(found, len(partitions)) for found in client.timelines(event_type))
@@ -65,7 +71,7 @@ def look_up(client: Client, event_type: str) -> Layout:
     )
 
 
-def storages(client: Client, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Storage]:
+def storages(client: "Client", settings: Mapping[str, Mapping[str, str]]) -> dict[str, Storage]:
     """All storages, with the settings that the options add."""
     found = {one.id: one for one in client.storages()}
     unknown = settings.keys() - {id.lower() for id in found}
@@ -74,7 +80,7 @@ def storages(client: Client, settings: Mapping[str, Mapping[str, str]]) -> dict[
     return {id: _storage(one, settings.get(id.lower(), {})) for id, one in found.items()}
 
 
-def default_storage(client: Client) -> Storage:
+def default_storage(client: "Client") -> Storage:
     for one in client.storages():
         if one.default:
             return _storage(one, {})
@@ -85,12 +91,12 @@ def texts(cursors: Cursors) -> dict[str, str]:
     return {partition: str(cursor) for partition, cursor in cursors.items()}
 
 
-def _storage(found: wire.Storage, more: Mapping[str, str]) -> Storage:
+def _storage(found: "wire.Storage", more: Mapping[str, str]) -> Storage:
     kafka = found.kafka_configuration
     return Storage(found.id, kafka.bootstrap_servers, {**kafka.settings, **more}, found.default)
 
 
-def _timeline(found: wire.Timeline, partitions: int) -> Timeline:
+def _timeline(found: "wire.Timeline", partitions: int) -> Timeline:
     latest = found.latest_position
     return Timeline(
         id=UUID(found.id) if found.id else None,

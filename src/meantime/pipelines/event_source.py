@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from meantime.pipelines import http_ranges
 from meantime.pipelines.layout import Layout, client_of, look_up, storages, texts
 from meantime.pipelines.options import BEGIN, END, EventsOptions, events_options
 from meantime.pipelines.ranges import Range, advanced, between, tasks
@@ -65,6 +64,8 @@ def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[st
 
 def _read(settings: EventsOptions, piece: Piece) -> Iterator[Any]:
     if piece.storage is None:
+        from meantime.pipelines import http_ranges
+
         return http_ranges.read(settings.broker, settings.event_type, piece.ranges)
     from meantime.pipelines import kafka_ranges
 
