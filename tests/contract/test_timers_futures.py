@@ -1,0 +1,149 @@
+"""The Spark job on a real Kafka: every request comes out once it is due, or is refused, and a restart loses nothing."""
+
+import time
+from uuid import uuid4
+
+import pytest
+from timers_world import SHARES, Kafka, kafka_with_topics, until
+
+from meantime.pipelines.futures import FuturesOptions, start_futures
+from meantime.pipelines.session import session
+from meantime.timers.future import encode
+from meantime.timers.kafka_topics import partitions_of
+from meantime.timers.model import Bad, Future, Limits, Record
+from meantime.timers.rules import read, share_of
+from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def kafka(services):
+    with kafka_with_topics(services.kafka[1]) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def spark():
+    spark = session("futures-test")
+    spark.sparkContext.setLogLevel("ERROR")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def mark() -> str:
+    return uuid4().hex[:6]
+
+
+def options(kafka: Kafka, folder, **more) -> FuturesOptions:
+    shares = partitions_of(kafka.admin, DUE)
+    return FuturesOptions(
+        kafka.address, str(folder / "checkpoint"), shares, started_ms=int(time.time() * 1000), batch_every=0.2, **more
+    )
+
+
+def tick(kafka: Kafka, *seconds: int) -> None:
+    for second in seconds:
+        kafka.send(OSCILLATOR, second, b"1")
+    kafka.flush()
+
+
+def headers(message) -> dict[str, str]:
+    return {name: (value or b"").decode("utf-8", "replace") for name, value in message.headers()}
+
+
+def token_of(message) -> str:
+    given = headers(message)
+    return given["token"] if "token" in given else "cancel " + given.get("cancel", "")
+
+
+def tokens(messages) -> list[str]:
+    return sorted(map(token_of, messages))
+
+
+def marked(tail, mark: str, count: int, within: float) -> list:
+    """The next records of this test; without a checkpoint the job also sends what other tests have left behind."""
+    found: list = []
+    until(lambda: found.extend(m for m in tail.read(1, 1) if mark in str(headers(m))) or len(found) >= count, within)
+    return found
+
+
+def test_requests_meet_their_tick_whichever_comes_first(kafka, spark, folder, mark):
+    tail = kafka.tail(DUE)
+    second = int(time.time()) + 300
+    query = start_futures(spark, options(kafka, folder))
+    try:
+        for number in range(20):
+            kafka.set(second, "calls", f"{mark}-{number:02}")
+        kafka.set(second + 1, "calls", f"{mark}-not-yet")
+        kafka.cancel(second, f"{mark}-05")
+        kafka.set(int(time.time()) - 10, "calls", f"{mark}-past")
+        kafka.flush()
+        assert tokens(marked(tail, mark, 1, within=120)) == [f"{mark}-past"]
+        tick(kafka, second)
+        due = marked(tail, mark, 21, within=60)
+        kafka.set(second, "calls", f"{mark}-late")
+        kafka.flush()
+        assert tokens(marked(tail, mark, 1, within=60)) == [f"{mark}-late"]
+    finally:
+        query.stop()
+        tail.close()
+    assert tokens(due) == sorted([f"cancel {mark}-05", *(f"{mark}-{number:02}" for number in range(20))])
+    for message in due:
+        token = headers(message).get("token") or headers(message)["cancel"]
+        assert message.partition() == share_of(token, SHARES)
+        assert message.key() == str(second).encode()
+        assert abs(int(headers(message)["requested"]) - time.time() * 1000) < 300_000
+
+
+def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(kafka, spark, folder, mark):
+    tail = kafka.tail(DUE)
+    second = int(time.time()) + 900
+    chosen = options(kafka, folder)
+    query = start_futures(spark, chosen)
+    kafka.set(second, "calls", f"{mark}-before")
+    kafka.set(int(time.time()), "calls", f"{mark}-now")
+    kafka.flush()
+    assert tokens(marked(tail, mark, 1, within=120)) == [f"{mark}-now"]
+    query.stop()
+    kafka.set(second, "calls", f"{mark}-meanwhile")
+    tick(kafka, second, second)
+    query = start_futures(spark, chosen)
+    try:
+        wanted = {f"{mark}-before", f"{mark}-meanwhile"}
+        found: set[str] = set()
+        until(lambda: found.update(tokens(marked(tail, mark, 1, within=90))) or found >= wanted, within=90)
+    finally:
+        query.stop()
+        tail.close()
+
+
+def test_what_cannot_be_a_timer_is_refused_for_the_same_reason_as_everywhere(kafka, spark, folder, mark):
+    limits = Limits(horizon_s=5000, max_callback_bytes=100)
+    tail = kafka.tail(REJECTED)
+    second, value = int(time.time()) + 60, encode(Future("calls", "", b"x"))
+    bad = [
+        (b"soon", value, {"token": f"{mark}-1"}),
+        (b"", value, {"token": f"{mark}-2"}),
+        (str(second).encode(), value, {"token": "no spaces please"}),
+        (str(second).encode(), value, {"cancel": f"{mark}-4"}),
+        (str(second + 100_000).encode(), value, {"token": f"{mark}-5"}),
+        (str(second).encode(), bytes(limits.max_request_bytes + 1), {"token": f"{mark}-6"}),
+        (str(second).encode(), None, {"cancel": ""}),
+    ]
+    for key, content, given in bad:
+        kafka.producer.produce(REQUEST, content, key, headers=[*given.items(), ("mark", mark)])
+    kafka.flush()
+    query = start_futures(spark, options(kafka, folder, limits=limits))
+    try:
+        refused = marked(tail, mark, len(bad), within=150)
+    finally:
+        query.stop()
+        tail.close()
+    assert len(refused) == len(bad)
+    for message in refused:
+        given = tuple((name, content) for name, content in message.headers() if name != "reason")
+        verdict = read(Record(0, 0, int(time.time() * 1000), message.key(), message.value(), given), limits)
+        assert isinstance(verdict, Bad)
+        assert (verdict.reason, verdict.opaque) == (headers(message)["reason"], False)
