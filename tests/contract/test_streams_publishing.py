@@ -253,6 +253,7 @@ async def test_a_topic_by_append_time_is_sealed_without_storing_a_probe(node: No
     await admin.create(topic, 1, {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "5000"})
     sealer = Sealer(admin)
     surveyed = await sealer.survey(topic)
+    await sealer.make_probeable(topic)
     await sealer.rehearse(topic, 1)
     await sealer.seal_surveyed(topic, surveyed)
     await sealer.prove(topic, 1)

@@ -7,6 +7,7 @@ all choices follow from the seed.
 
 import asyncio
 import random
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -95,9 +96,24 @@ def run(data: Path, plan: Plan, tell: Tell) -> Report:
         "MEANTIME_BARRIER_TIMEOUT": "15",
     }
     tell(f"starting {plan.nodes} nodes and two Kafka clusters (seed {plan.seed})")
-    with running(data, nodes=plan.nodes, kafka=2, port=None, node_env=environment) as places:
+    port = free_block(plan.nodes, random.Random(f"{data}{time.time_ns()}"))
+    with running(data, nodes=plan.nodes, kafka=2, port=port, node_env=environment) as places:
         site = Site(Folder(data), fault_file, freeze_for=SESSION_TIMEOUT * 2.5)
         return asyncio.run(Play(places, site, plan, tell).act())
+
+
+def free_block(size: int, rng: random.Random) -> int:
+    """The first of some free ports in a row, away from those that stacks take by default: while one of the nodes is down,
+    a node of another stack must not be found at its address."""
+    while True:
+        first = rng.randrange(10_000, 19_000, 10)
+        if all(_is_free(first + offset) for offset in range(size)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as trial:
+        return trial.connect_ex(("127.0.0.1", port)) != 0
 
 
 class Play:

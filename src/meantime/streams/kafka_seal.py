@@ -3,7 +3,7 @@
 The seal is the topic's own `max.message.bytes`, set to a value below every record. That a partition is sealed is proved by a
 probe that can never be stored: a record from the far future is refused with INVALID_TIMESTAMP while the topic is open and
 with MSG_SIZE_TOO_LARGE once it is sealed, because the size is looked at first. Topics made here refuse such records from
-the start; an adopted one that would take them is told to refuse them, in the same change as the seal.
+the start; an adopted one that would take them is told to refuse them while the switch is prepared.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ REFUSES_THE_FUTURE = {TIMESTAMP_TYPE: "CreateTime", TIMESTAMP_LIMIT: "3600000"}
 
 _AHEAD_MS = 180 * 24 * 3600 * 1000
 _PROVE_FOR = 5.0
+_REACHES_BROKERS_WITHIN = 1.0
 
 
 class Sealer:
@@ -44,10 +45,19 @@ class Sealer:
         settings = await self.admin.topic_settings(topic)
         return {name: settings[name][0] if settings[name][1] else None for name in _changes(settings)}
 
-    async def rehearse(self, topic: str, partitions: int) -> None:
-        """Open the connections that the proof will need, if a probe is sure to be refused."""
+    async def make_probeable(self, topic: str) -> None:
+        """Tell a topic that would store a probe to refuse it, well before the first one is sent: a change reaches the
+        brokers some time after it was accepted, and none of them says when."""
         if await self._refuses_the_future(topic):
-            await asyncio.to_thread(self._probe, topic, list(range(partitions)))
+            return
+        await self.admin.change(topic, REFUSES_THE_FUTURE)
+        await asyncio.sleep(_REACHES_BROKERS_WITHIN)
+        if not await self._refuses_the_future(topic):
+            raise StorageUnavailable(f"topic {topic!r} cannot be told to refuse probes", storage_id=self.admin.storage.id)
+
+    async def rehearse(self, topic: str, partitions: int) -> None:
+        """Open the connections that the proof will need. Only for a topic that refuses probes."""
+        await asyncio.to_thread(self._probe, topic, list(range(partitions)))
 
     async def seal(self, topic: str) -> None:
         settings = await self.admin.topic_settings(topic)

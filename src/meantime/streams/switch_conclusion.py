@@ -61,7 +61,7 @@ async def roll_back(tools: SwitchTools, switch: Switch, reason: str) -> Switch:
     """Before the commit: open the old topic again, drop the new one, unlock and tell the nodes."""
     bound = log.bind(event_type=switch.event_type, switch=str(switch.id))
     bound.warning("switch_rolling_back", reason=reason, state=switch.state.value)
-    if switch.state is not State.PREPARING and switch.old_settings:
+    if switch.old_settings:
         await _open_again(tools, switch)
     version = await tools.steps.end(str(switch.id), switch.event_type)
     await tools.topics.drop(switch.storage_id, switch.new_topic)

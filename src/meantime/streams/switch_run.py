@@ -56,12 +56,14 @@ class SwitchRun:
         self._left_behind = self.switch.force and await self._source_is_dead()
         making = asyncio.create_task(self._tools.topics.make(storage, self.switch.new_topic, self._event_type))
         try:
-            _, surveyed = await asyncio.gather(self._tools.steps.prepare(), self._survey())
+            await self._tools.steps.prepare()
+            if not self._left_behind:
+                await self._survey()
         finally:
             # A topic that is made after a failed switch was cleaned up would be nobody's.
-            await asyncio.wait({making})
-        making.result()
-        self.switch = await self._tools.store.advance(self.switch, State.PREPARING, old_settings=surveyed)
+            (made,) = await asyncio.gather(making, return_exceptions=True)
+        if made is not None:
+            raise made
         self._log.info("switch_prepared", leaving_a_dead_storage=self._left_behind)
 
     async def _source_is_dead(self) -> bool:
@@ -71,13 +73,13 @@ class SwitchRun:
             return True
         return False
 
-    async def _survey(self) -> dict[str, str | None]:
-        if self._left_behind:
-            return {}
+    async def _survey(self) -> None:
+        """What a seal would change is written down before anything is changed."""
         sealer = self._tools.sealer(self._source)
         surveyed = await sealer.survey(self._active.topic)
+        self.switch = await self._tools.store.advance(self.switch, State.PREPARING, old_settings=surveyed)
+        await sealer.make_probeable(self._active.topic)
         await sealer.rehearse(self._active.topic, self._active.partitions)
-        return surveyed
 
     async def _lock(self) -> None:
         """The lock tells nodes whether it is forced in effect, not whether that was asked for."""
