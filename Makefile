@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	  { echo "Meantime needs Python 3.11 or newer; say which one: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 	@echo "Setting up .venv (some minutes the first time: Spark is 400 MB) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
