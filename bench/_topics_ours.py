@@ -39,11 +39,13 @@ class Storage:
         assert isinstance(topic, Topic)
         return cls(statements, topic)
 
-    async def create(self, count: int) -> None:
+    def prepare(self, count: int) -> list[NewMessage]:
         now = now_ms()
         ids = [new_id(now) for _ in range(count)]
-        batch = [NewMessage(one, now, bucket_of(one, 64), "bench", True, BODY) for one in ids]
-        assert len(await self.messages.insert(self.topic, batch, now) or ()) == count
+        return [NewMessage(one, now, bucket_of(one, 64), "bench", True, BODY) for one in ids]
+
+    async def create(self, prepared: list[NewMessage]) -> None:
+        assert len(await self.messages.insert(self.topic, prepared, now_ms()) or ()) == len(prepared)
 
     async def lease(self, count: int) -> list[Lease]:
         """From the moving floor, as the dispatcher does between two scans of the whole past."""
@@ -63,8 +65,8 @@ class Storage:
         """Written by the server itself, in the form in which a node writes them."""
         sql = (
             "INSERT INTO topic_messages (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json,"
-            " producer_group, body) SELECT %(topic)s, 'f' || md5(n::text), %(base)s + n, %(base)s + n, n %% 64, 1, 0, 0, true,"
-            " 'bench', %(body)s FROM generate_series(1, %(count)s) AS n"
+            " producer_group, body) SELECT %(topic)s, 'f' || md5(n::text), %(base)s + n, %(base)s + n, n %% 64, 1, 0, 0,"
+            " true, 'bench', %(body)s FROM generate_series(1, %(count)s) AS n"
         )
         params = {"topic": self.topic.topic_id, "base": now_ms() + 86_400_000, "body": BODY, "count": count}
         await self.statements.run(sql, params)
@@ -80,9 +82,11 @@ class Http:
         self._client = client
         self._topic = topic
 
-    async def create(self, count: int) -> None:
-        draft = Draft("x" * 198, after=0)
-        results = await self._client.schedule_many(self._topic, [draft] * count)
+    def prepare(self, count: int) -> list[Draft]:
+        return [Draft("x" * 198, after=0)] * count
+
+    async def create(self, prepared: list[Draft]) -> None:
+        results = await self._client.schedule_many(self._topic, prepared)
         assert all(result.status == "created" for result in results)
 
     async def lease(self, count: int) -> list[LeasedMessage]:

@@ -70,10 +70,11 @@ class Pgmq:
         await connection.execute("SELECT pgmq.create(%s)", (queue,))
         return cls(connection, queue)
 
-    async def create(self, count: int, delay: int = 0) -> None:
-        cursor = await self._connection.execute(
-            "SELECT * FROM pgmq.send_batch(%s, %s::jsonb[], %s::int)", (self._queue, [BODY] * count, delay)
-        )
+    def prepare(self, count: int) -> list[str]:
+        return [BODY] * count
+
+    async def create(self, prepared: list[str]) -> None:
+        cursor = await self._connection.execute("SELECT * FROM pgmq.send_batch(%s, %s::jsonb[])", (self._queue, prepared))
         await cursor.fetchall()
 
     async def lease(self, count: int) -> list[int]:
@@ -113,10 +114,13 @@ class PlainTable:
         )
         return cls(connection)
 
-    async def create(self, count: int) -> None:
+    def prepare(self, count: int) -> list[str]:
+        return [BODY] * count
+
+    async def create(self, prepared: list[str]) -> None:
         await self._connection.execute(
             "INSERT INTO plain_jobs (run_at, body) SELECT now(), body FROM unnest(%s::jsonb[]) AS body RETURNING id",
-            ([BODY] * count,),
+            (prepared,),
         )
 
     async def lease(self, count: int) -> list[int]:

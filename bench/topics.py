@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from meantime import AsyncClient
+from meantime.sdk.messages import NewMessage as NewWire
 from meantime.stack.session import running
 from meantime.topics.merging import Merger
 from meantime.topics.model import NewMessage
@@ -40,7 +41,8 @@ console = Console(width=110)
 class Side(Protocol):
     name: str
 
-    async def create(self, count: int) -> None: ...
+    def prepare(self, count: int) -> Any: ...
+    async def create(self, prepared: Any) -> None: ...
     async def lease(self, count: int) -> list[Any]: ...
     async def delete(self, leases: list[Any]) -> None: ...
 
@@ -65,12 +67,13 @@ async def timed(work: Awaitable[Any]) -> float:
 
 
 async def measure_round(side: Side, rates: Rates, batches: int) -> None:
-    """One round: fill, lease all, delete all; then whole cycles."""
+    """One round: fill, lease all, delete all; then whole cycles. What is sent is prepared before the clock starts."""
     total = batches * BATCH
+    prepared = [side.prepare(BATCH) for _ in range(batches)]
 
     async def fill() -> None:
-        for _ in range(batches):
-            await side.create(BATCH)
+        for batch in prepared:
+            await side.create(batch)
 
     rates.create.append(total / await timed(fill()))
     await asyncio.sleep(0.02)
@@ -94,9 +97,10 @@ async def measure_round(side: Side, rates: Rates, batches: int) -> None:
 async def cycles(side: Side, batches: int) -> float:
     """create → lease → delete, in messages per second."""
     done = 0
+    prepared = [side.prepare(BATCH) for _ in range(batches)]
     began = time.perf_counter()
-    for _ in range(batches):
-        await side.create(BATCH)
+    for batch in prepared:
+        await side.create(batch)
         leases = await side.lease(BATCH)
         if leases:
             await side.delete(leases)
@@ -242,7 +246,7 @@ async def lease_and_delete(side: Side, batches: int = 60, rounds: int = 3) -> fl
     rates = []
     for _ in range(rounds):
         for _ in range(batches):
-            await side.create(BATCH)
+            await side.create(side.prepare(BATCH))
         await asyncio.sleep(0.02)
         began, done = time.perf_counter(), 0
         for _ in range(batches):
@@ -278,8 +282,8 @@ async def bench_snapshot(world: World) -> None:
             await holder.rollback()
         target = " (target ≥ 0.4)" if side is world.storage else ""
         console.print(
-            f"Old snapshot, {side.name}: {before / 1000:.1f} k/s before, {during / 1000:.1f} k/s after 30,000 cycles under it: "
-            f"{during / before:.2f}{target}"
+            f"Old snapshot, {side.name}: {before / 1000:.1f} k/s before, {during / 1000:.1f} k/s after 30,000 cycles under "
+            f"it: {during / before:.2f}{target}"
         )
     await plain.close()
 
@@ -302,12 +306,10 @@ async def lateness(url: str, rate: int, seconds: int) -> tuple[float, float, int
         total = rate * seconds
         for start in range(0, total, 1000):
             messages = [
-                {"id": f"m{n}", "at_ms": begin_ms + n * 1000 // rate, "body": "x" * 198}
+                NewWire(f"m{n}", at_ms=begin_ms + n * 1000 // rate, body="x" * 198)
                 for n in range(start, min(start + 1000, total))
             ]
-            await client._http.post(  # noqa: SLF001 - exact milliseconds
-                f"{url}/topics/{topic}/messages", json={"messages": messages}, headers={"X-Producer-Group": "bench"}
-            )
+            await client.schedule_prepared(topic, messages)
         done: list[Any] = []
         async for lease in client.consume(topic, "waiting", buffer=1000, lease_for=60, auto_extend=False):
             late_ms.append(time.time() * 1000 - lease.message.created_for_ms)

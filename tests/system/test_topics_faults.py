@@ -27,7 +27,7 @@ from conftest import RunningStack
 from meantime.stack.folder import Folder
 from meantime.stack.session import running
 
-MESSAGES = int(os.environ.get("MEANTIME_FAULTS_MESSAGES", "2000"))
+MESSAGES = int(os.environ.get("MEANTIME_FAULTS_MESSAGES", "1200"))
 SEED = int(os.environ.get("MEANTIME_FAULTS_SEED", "1"))
 CONSUMERS = 6
 BATCH = 100

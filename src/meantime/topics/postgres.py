@@ -5,9 +5,10 @@ looks at the positions to say why. All arrays are ordered by id, so that concurr
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+import msgspec
 from psycopg.errors import UniqueViolation
 
 from meantime.database.queries import load
@@ -23,8 +24,7 @@ NO_VERSION = -1
 ANY_VERSION = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HolderRow:
+class HolderRow(msgspec.Struct, frozen=True):
     """One lease that a consumer wants to extend, release or delete."""
 
     topic_id: int
@@ -35,8 +35,7 @@ class HolderRow:
     dedupe_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerRow:
+class OwnerRow(msgspec.Struct, frozen=True):
     """One message that a producer group wants to move or delete; version 0 is any."""
 
     topic_id: int
@@ -47,8 +46,7 @@ class OwnerRow:
     dedupe_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Taker:
+class Taker(msgspec.Struct, frozen=True):
     """Somebody who can take messages now. `room` is how many."""
 
     consumer_id: str
@@ -56,8 +54,7 @@ class Taker:
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """Which due messages may be taken: from `floor_ms` to `due_ms`, in these buckets or (None) in all."""
 
     floor_ms: int
@@ -78,7 +75,7 @@ class Messages:
         New ids are the rule, and a plain insert is a third cheaper than one that expects conflicts. After a conflict
         the next batches are careful.
         """
-        rows = sorted(messages, key=lambda message: message.id)
+        rows = sorted(messages, key=attrgetter("id"))
         params = _creation(topic, rows)
         if not self._careful:
             try:
@@ -179,7 +176,8 @@ class Messages:
 
     async def of_group(self, topic: Topic, group: str, after: str, limit: int) -> list[Message]:
         params = {"topic_id": topic.topic_id, "producer_group": group, "after": after, "limit": limit}
-        return [Message(*row) for row in await self._statements.run(self._sql["messages_of_group"], params)]
+        rows = await self._statements.run(self._sql["messages_of_group"], params, prepare=False)
+        return [Message(*row) for row in rows]
 
     def _memory(self, rows: Sequence[HolderRow] | Sequence[OwnerRow], now_ms: int, least_ms: int) -> dict[str, Any]:
         """Until when a deleted id counts as taken, and until when it is known at all."""
@@ -224,4 +222,4 @@ def _instants(rows: Sequence[HolderRow] | Sequence[OwnerRow]) -> dict[str, Any]:
 
 
 def _leases(rows: Rows) -> list[Lease]:
-    return sorted((Lease(*row) for row in rows), key=lambda lease: lease.due_at_ms)
+    return sorted([Lease(*row) for row in rows], key=attrgetter("due_at_ms"))

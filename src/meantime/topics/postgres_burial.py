@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
-from psycopg import AsyncConnection
 from psycopg.errors import DeadlockDetected, UniqueViolation
-from psycopg.rows import TupleRow
 
 from meantime.clock import Clock
 from meantime.database.queries import load
@@ -20,7 +18,7 @@ from meantime.errors import NotFound
 from meantime.topics.catalogue import Catalogue
 from meantime.topics.model import Due, Redriven, Stage, Topic
 from meantime.topics.postgres_arrays import int4s, int8s, texts
-from meantime.topics.postgres_pool import Statements, rows_of
+from meantime.topics.postgres_pool import Connection, Statements, rows_of
 from meantime.topics.producing import Bell
 from meantime.topics.rules import bucket_of
 
@@ -63,7 +61,7 @@ class Burial:
         except (UniqueViolation, DeadlockDetected):  # somebody else was quicker with one of them; the next turn sees that
             return 0
 
-    async def _bury_batch(self, connection: AsyncConnection[TupleRow], limit: int) -> int:
+    async def _bury_batch(self, connection: Connection, limit: int) -> int:
         now_ms = self._clock.now_ms()
         rows = await rows_of(connection, self._sql["dying"], {"now_ms": now_ms, "limit": limit})
         dying = [_Dying(row[0], topic, row[2]) for row in rows if (topic := await self._catalogue.by_id(row[1])) is not None]
@@ -86,9 +84,7 @@ class Burial:
         except NotFound:
             return None
 
-    async def _bury(
-        self, connection: AsyncConnection[TupleRow], journeys: Sequence[_Journey], now_ms: int
-    ) -> set[tuple[int, str]]:
+    async def _bury(self, connection: Connection, journeys: Sequence[_Journey], now_ms: int) -> set[tuple[int, str]]:
         targets = {
             "topic_ids": int4s([one.to_topic.topic_id for one in journeys]),
             "ids": texts([one.id for one in journeys]),
@@ -101,7 +97,7 @@ class Burial:
 
     async def _remember(
         self,
-        connection: AsyncConnection[TupleRow],
+        connection: Connection,
         journeys: Sequence[_Journey],
         groups: dict[tuple[int, str], str],
         now_ms: int,
@@ -121,7 +117,7 @@ class Burial:
         }
         await rows_of(connection, self._sql["remember"], params)
 
-    async def _settle(self, connection: AsyncConnection[TupleRow], staying: Sequence[_Dying], now_ms: int) -> None:
+    async def _settle(self, connection: Connection, staying: Sequence[_Dying], now_ms: int) -> None:
         if not staying:
             return
         params = {
@@ -152,7 +148,7 @@ class Burial:
         found = await asyncio.gather(*(self._catalogue.get(name) for name in sorted(names)), return_exceptions=True)
         return {topic.name: topic for topic in found if isinstance(topic, Topic)}
 
-    async def _revive(self, connection: AsyncConnection[TupleRow], journeys: Sequence[_Journey], now_ms: int) -> set[str]:
+    async def _revive(self, connection: Connection, journeys: Sequence[_Journey], now_ms: int) -> set[str]:
         forgotten = {
             "topic_ids": int4s([one.to_topic.topic_id for one in journeys]),
             "ids": texts([one.id for one in journeys]),

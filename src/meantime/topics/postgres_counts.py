@@ -1,6 +1,6 @@
 """*See the future*: how many messages stand where, by status.
 
-Open messages are counted from the index of what is due, without reading messages; leases, which are few, are subtracted.
+What nobody holds is counted from its index, without reading messages; leases, which are few, are counted apart.
 """
 
 from collections import Counter
@@ -51,10 +51,8 @@ class Counting:
         waiting, processing, available = Counter[int](), Counter[int](), Counter[int]()
         for slot, past, count in await self._statements.run(self._sql["open_slots"], params):
             (available if past else waiting)[slot] += count
-        for slot, is_open, count in await self._statements.run(self._sql["leased_slots"], params):
-            processing[slot] += count
-            if is_open:
-                waiting[slot] = max(0, waiting[slot] - count)
+        for slot, past, count in await self._statements.run(self._sql["leased_slots"], params):
+            (available if past else processing)[slot] += count
         return waiting, processing, available
 
     async def outstanding(self, topic: Topic, consumers: list[str], now_ms: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from psycopg import AsyncConnection, errors
+from psycopg import AsyncConnection, AsyncCursor, errors
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed
 
@@ -31,47 +31,59 @@ SET enable_material = off;
 SET jit = off
 """
 
+_TRIES = 4
 _TRANSIENT = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class Connection(AsyncConnection[TupleRow]):
+    """`statement` is a cursor that is used again and again: making one costs as much as sending a statement."""
+
+    statement: AsyncCursor[TupleRow]
 
 
 class Statements:
     """Runs statements; each is a transaction of its own unless `transaction()` holds several together."""
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[TupleRow]]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
         self._pool = pool
         self._check: asyncio.Task[None] | None = None
 
-    async def run(self, sql: str, params: Params) -> Rows:
-        """The rows; for a statement that returns none, an empty list. Tried again when it lost against another one."""
-        for _ in range(4):
+    async def run(self, sql: str, params: Params, *, prepare: bool = True) -> Rows:
+        """The rows; for a statement that returns none, an empty list. Tried again when it lost against another one. One
+        that is not prepared is planned for its parameters."""
+        for _ in range(_TRIES):
             try:
-                async with self.connection() as connection:
-                    return await rows_of(connection, sql, params)
+                return (await self._once(sql, params, prepare))[0]
             except _TRANSIENT:
                 await asyncio.sleep(0.005)
-        async with self.connection() as connection:
-            return await rows_of(connection, sql, params)
+        return (await self._once(sql, params, prepare))[0]
 
     async def count(self, sql: str, params: Params) -> int:
         """How many rows the statement touched."""
-        async with self.connection() as connection, connection.cursor(binary=True) as cursor:
-            await cursor.execute(sql, params, prepare=True)
-            return cursor.rowcount
+        return (await self._once(sql, params))[1]
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
+    async def _once(self, sql: str, params: Params, prepare: bool = True) -> tuple[Rows, int]:
         try:
             with translated():
-                async with self._pool.connection() as connection:
-                    yield connection
+                connection = await self._pool.getconn()
+                try:
+                    rows = await rows_of(connection, sql, params, prepare)
+                    return rows, connection.statement.rowcount
+                finally:
+                    await self._pool.putconn(connection)
         except StorageUnavailable:
             self._try_out_idle_connections()
             raise
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
-        async with self.connection() as connection, connection.transaction():
-            yield connection
+    async def transaction(self) -> AsyncIterator[Connection]:
+        try:
+            with translated():
+                async with self._pool.connection() as connection, connection.transaction():
+                    yield connection
+        except StorageUnavailable:
+            self._try_out_idle_connections()
+            raise
 
     def _try_out_idle_connections(self) -> None:
         if self._check is None or self._check.done():
@@ -84,23 +96,25 @@ class Statements:
             return
 
 
-async def rows_of(connection: AsyncConnection[TupleRow], sql: str, params: Params) -> Rows:
-    async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(sql, params, prepare=True)
-        return await cursor.fetchall() if cursor.description else []
+async def rows_of(connection: Connection, sql: str, params: Params, prepare: bool = True) -> Rows:
+    cursor = connection.statement
+    await cursor.execute(sql, params, prepare=prepare)
+    result = cursor.pgresult
+    return await cursor.fetchall() if result and result.nfields else []
 
 
-async def _configure(connection: AsyncConnection[TupleRow]) -> None:
+async def _configure(connection: Connection) -> None:
     teach(connection)
+    connection.statement = connection.cursor(binary=True)
     await connection.execute(_PLANNING)
 
 
 @asynccontextmanager
 async def open_statements(uri: str, *, size: int, wait_for: float = 5.0) -> AsyncIterator[Statements]:
-    pool: AsyncConnectionPool[AsyncConnection[TupleRow]] = AsyncConnectionPool(
+    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
         uri,
         kwargs={"autocommit": True, "row_factory": tuple_row, "connect_timeout": 5},
-        connection_class=AsyncConnection[TupleRow],
+        connection_class=Connection,
         configure=_configure,
         min_size=2,
         max_size=size,

@@ -41,7 +41,7 @@ class Purge:
 
     async def _clear(self, topic: Condemned) -> int:
         params = {"topic_id": topic.topic_id}
-        removed = await self._in_batches("clear_open", params) + await self._in_batches("clear_rest", params)
+        removed = sum([await self._in_batches(name, params) for name in ("clear_open", "clear_leased", "clear_rest")])
         if not removed:
             await self._directory.drop(topic.topic_id, before_ms=self._clock.now_ms() - SETTLED_AFTER_MS)
         else:

@@ -30,17 +30,29 @@ WHERE m.stage = 3 AND m.due_at_ms <= %(now_ms)s
 RETURNING m.id
 
 -- name: lease_due
--- The hottest statement: what is due, in time order, to one consumer. ctid is PostgreSQL's own and a quarter cheaper than
--- joining back by the primary key; the rows are locked, so it cannot change underneath.
+-- The hottest statement: what is due, in time order, to one consumer; new messages and those whose lease has run out. ctid is
+-- PostgreSQL's own and a quarter cheaper than joining back by the primary key; the rows are locked, so it cannot change.
 UPDATE topic_messages
 SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
     version = version + 1, attempts = attempts + 1,
     stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
 WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages
-    WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s
-      AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-    ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    SELECT place FROM (
+        SELECT * FROM (
+            SELECT ctid AS place, at_ms FROM topic_messages
+            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        ) AS untouched
+        UNION ALL
+        SELECT * FROM (
+            SELECT ctid AS place, at_ms FROM topic_messages
+            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
+              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        ) AS expired
+    ) AS due
+    ORDER BY at_ms LIMIT %(limit)s
 ))
 RETURNING id, version, at_ms, due_at_ms, created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
     dead_letter::text
@@ -48,13 +60,23 @@ RETURNING id, version, at_ms, due_at_ms, created_for_ms, attempts, lock_consumer
 -- name: lease_due_shared
 -- The same for several consumers at once: the n-th message goes to the consumer whose turn the n-th one is.
 WITH due AS MATERIALIZED (
-    SELECT place, (%(turns)s)[row_number() OVER ()::int] AS turn
+    SELECT place, (%(turns)s)[row_number() OVER (ORDER BY at_ms)::int] AS turn
     FROM (
-        SELECT ctid AS place FROM topic_messages
-        WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s
-          AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-        ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        SELECT * FROM (
+            SELECT ctid AS place, at_ms FROM topic_messages
+            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        ) AS untouched
+        UNION ALL
+        SELECT * FROM (
+            SELECT ctid AS place, at_ms FROM topic_messages
+            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
+              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        ) AS expired
     ) AS locked
+    ORDER BY at_ms LIMIT %(limit)s
 )
 UPDATE topic_messages AS m
 SET at_ms = %(now_ms)s + (%(leases_ms)s)[due.turn], due_at_ms = m.at_ms, lock_consumer_id = (%(consumers)s)[due.turn],
@@ -78,9 +100,22 @@ RETURNING m.id, m.version, m.at_ms, m.due_at_ms, m.created_for_ms, m.attempts, m
     m.body, m.dead_letter::text
 
 -- name: upcoming
--- What is or soon becomes due, without touching it.
-SELECT id, version, bucket_id, at_ms FROM topic_messages
-WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(floor_ms)s AND at_ms <= %(until_ms)s
+-- What is or soon becomes due, without touching it: messages that wait, and leases that may run out.
+SELECT id, version, bucket_id, at_ms FROM (
+    SELECT * FROM (
+        SELECT id, version, bucket_id, at_ms FROM topic_messages
+        WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+          AND at_ms >= %(floor_ms)s AND at_ms <= %(until_ms)s
+        ORDER BY at_ms LIMIT %(limit)s
+    ) AS waiting
+    UNION ALL
+    SELECT * FROM (
+        SELECT id, version, bucket_id, at_ms FROM topic_messages
+        WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
+          AND at_ms >= %(floor_ms)s AND at_ms <= %(until_ms)s
+        ORDER BY at_ms LIMIT %(limit)s
+    ) AS leased
+) AS soon
 ORDER BY at_ms LIMIT %(limit)s
 
 -- name: held
@@ -88,12 +123,12 @@ ORDER BY at_ms LIMIT %(limit)s
 SELECT id, version, at_ms, coalesce(due_at_ms, at_ms), created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
     dead_letter::text
 FROM topic_messages
-WHERE lock_consumer_id = %(consumer_id)s AND topic_id + 0 = %(topic_id)s AND at_ms > %(now_ms)s AND stage + 0 < 2
+WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = %(consumer_id)s AND stage < 2
 ORDER BY due_at_ms
 
 -- name: held_ids
 SELECT id, at_ms FROM topic_messages
-WHERE lock_consumer_id = %(consumer_id)s AND topic_id + 0 = %(topic_id)s AND at_ms > %(now_ms)s AND stage + 0 < 2
+WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = %(consumer_id)s AND stage < 2
 
 -- name: extend
 UPDATE topic_messages AS m SET at_ms = x.at_ms, version = m.version + 1
@@ -165,25 +200,40 @@ SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_cons
 FROM topic_messages WHERE id = %(id)s AND topic_id + 0 = %(topic_id)s
 
 -- name: messages_of_group
-SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
-    dead_letter::text
-FROM topic_messages
-WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND id > %(after)s AND stage < 3
+-- A group may own next to nothing of a topic or all of it; this statement is planned for the group that is asked for.
+SELECT * FROM (
+    SELECT * FROM (
+        SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
+            dead_letter::text
+        FROM topic_messages
+        WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NULL
+          AND id > %(after)s AND stage < 3
+        ORDER BY id LIMIT %(limit)s
+    ) AS free
+    UNION ALL
+    SELECT * FROM (
+        SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
+            dead_letter::text
+        FROM topic_messages
+        WHERE producer_group || '' = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NOT NULL
+          AND id || '' > %(after)s AND stage < 2
+    ) AS leased
+) AS found
 ORDER BY id LIMIT %(limit)s
 
 -- name: open_slots
--- Reads nothing but the index of what is due.
+-- Messages that nobody holds, from the index alone.
 SELECT (at_ms - %(from_ms)s) / %(step_ms)s AS slot, at_ms <= %(now_ms)s AS past, count(*)
 FROM topic_messages
-WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
+WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
 GROUP BY 1, 2
 
 -- name: leased_slots
--- Leases are few; those on the last attempt are not in the index of what is due.
-SELECT (at_ms - %(from_ms)s) / %(step_ms)s AS slot, stage = 0 AS open, count(*)
+-- Leases, and what has been leased and is available again. A last attempt that is over is dead, not available.
+SELECT (at_ms - %(from_ms)s) / %(step_ms)s AS slot, at_ms <= %(now_ms)s AS past, count(*)
 FROM topic_messages
-WHERE lock_consumer_id IS NOT NULL AND topic_id + 0 = %(topic_id)s AND stage + 0 < 2
-  AND at_ms > %(now_ms)s AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
+WHERE topic_id = %(topic_id)s AND lock_consumer_id IS NOT NULL AND stage < 2
+  AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s AND (at_ms > %(now_ms)s OR stage = 0)
 GROUP BY 1, 2
 
 -- name: count_dead
@@ -194,5 +244,5 @@ SELECT (SELECT count(*) FROM topic_messages
 
 -- name: outstanding
 SELECT lock_consumer_id, count(*) FROM topic_messages
-WHERE lock_consumer_id = ANY (%(consumers)s) AND topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND stage + 0 < 2
+WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = ANY (%(consumers)s) AND stage < 2
 GROUP BY 1

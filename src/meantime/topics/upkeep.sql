@@ -68,7 +68,13 @@ DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
 
 -- name: clear_open
 DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage = 0
+    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+    ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+))
+
+-- name: clear_leased
+DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage < 2 AND lock_consumer_id IS NOT NULL
     ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ))
 
@@ -81,5 +87,5 @@ DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
 -- name: due_per_second
 -- For forecasts: how much becomes due in each second from now on.
 SELECT (at_ms - %(now_ms)s) / 1000 AS slot, count(*) FROM topic_messages
-WHERE topic_id = %(topic_id)s AND stage = 0 AND at_ms > %(now_ms)s AND at_ms < %(until_ms)s
+WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL AND at_ms > %(now_ms)s AND at_ms < %(until_ms)s
 GROUP BY 1

@@ -37,12 +37,16 @@ CREATE TABLE topic_messages (
     body bytea NOT NULL,
     PRIMARY KEY (id, topic_id)
 );
+-- A lease makes a new version of the row, which goes into every index whose condition it meets: so each message is in only
+-- one of the first two, and in the third only while nobody holds it.
 -- In time order over all buckets, because that is the order of leases; the bucket is there to be filtered on.
-CREATE INDEX topic_messages_due ON topic_messages (topic_id, at_ms, bucket_id) WHERE stage = 0;
+CREATE INDEX topic_messages_open ON topic_messages (topic_id, at_ms, bucket_id)
+    WHERE stage = 0 AND lock_consumer_id IS NULL;
+CREATE INDEX topic_messages_leased ON topic_messages (topic_id, at_ms, lock_consumer_id)
+    WHERE stage < 2 AND lock_consumer_id IS NOT NULL;
+CREATE INDEX topic_messages_group ON topic_messages (producer_group, topic_id)
+    WHERE producer_group IS NOT NULL AND lock_consumer_id IS NULL;
 CREATE INDEX topic_messages_stage ON topic_messages (stage, at_ms, topic_id) WHERE stage > 0;
-CREATE INDEX topic_messages_lock ON topic_messages (lock_consumer_id, topic_id) WHERE lock_consumer_id IS NOT NULL;
--- The condition always holds; it keeps the index from being considered for statements that do not name a group.
-CREATE INDEX topic_messages_group ON topic_messages (producer_group, topic_id, id) WHERE producer_group IS NOT NULL;
 CREATE INDEX topic_messages_letters ON topic_messages (topic_id, at_ms) WHERE dead_letter IS NOT NULL;
 
 -- Who takes messages at the moment. session_id is one life of a node's process; seen_at_ms is its latest sign of life.
