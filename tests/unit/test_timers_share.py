@@ -122,15 +122,34 @@ def test_a_cancel_keeps_its_place_while_its_timer_may_come() -> None:
     assert timers.offsets.position == 1
 
 
-def test_a_cancel_from_a_request_is_withdrawn_and_one_from_the_join_is_not() -> None:
+def test_a_far_cancel_is_forgotten_once_the_join_has_it_and_one_from_the_join_is_not() -> None:
     timers = share()
     timers.cancel(a_cancel("a"), MS)
     timers.cancel(a_cancel("b"), MS, 0)
-    timers.withdraw("a", S)
-    timers.withdraw("b", S)
+    timers.taken_in(a_cancel("a"), MS, far=True)
+    timers.taken_in(a_cancel("b"), MS, far=True)
     timers.set(a_timer("a"), 1)
     timers.set(a_timer("b"), 2)
     assert strike(timers) == (["a"], ["b"])
+
+
+def test_a_cancel_read_ahead_of_the_join_is_kept_however_late_its_timer_comes() -> None:
+    timers = share()
+    timers.cancel(a_cancel(), MS - 3000)
+    timers.expire(MS + 300_000, 60_000)
+    timers.set(a_timer(), 0)
+    assert strike(timers, MS + 300_000) == ([], ["a"])
+
+
+def test_a_cancel_that_the_join_has_taken_in_goes_after_the_usual_time() -> None:
+    timers = share()
+    timers.cancel(a_cancel(), MS - 3000)
+    timers.taken_in(a_cancel(), MS + 300_000, far=False)
+    timers.expire(MS + 309_000, 60_000)
+    timers.set(a_timer("a"), 0)
+    assert strike(timers, MS + 309_000) == ([], ["a"])
+    timers.expire(MS + 311_000, 60_000)
+    assert not timers._cancels
 
 
 def test_an_old_second_is_doubted() -> None:

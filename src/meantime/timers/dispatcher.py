@@ -149,12 +149,12 @@ class Dispatcher:
                     self._far.append(message.partition() or 0, message.offset() or 0, request)
         return taken > 0
 
-    def _let_far_cancels_go(self, now_ms: int) -> None:
-        """Cancels that the Spark job has taken in come again with their timers, so they need not be kept until then."""
+    def _let_cancels_go(self, now_ms: int) -> None:
+        """Cancels that the Spark job has taken in come again with their timers, so they need not be kept for ever."""
         for cancel in self._far.taken_in(self._desk.joined):
             share = self._shares.get(share_of(cancel.token, self._options.shares))
-            if share is not None and cancel.second > now_ms // 1000 + NEAR_S:
-                share.withdraw(cancel.token, cancel.second)
+            if share is not None:
+                share.taken_in(cancel, now_ms, far=cancel.second > now_ms // 1000 + NEAR_S)
 
     # Striking
 
@@ -269,7 +269,7 @@ class Dispatcher:
         if time.monotonic() - self._kept_house_at < 1.0:
             return
         self._kept_house_at = time.monotonic()
-        self._let_far_cancels_go(now_ms)
+        self._let_cancels_go(now_ms)
         for share in self._shares.values():
             share.expire(now_ms, self._options.remember_ms)
         self._commit_positions()

@@ -39,10 +39,12 @@ class Held:
 
 @dataclass(slots=True)
 class Cancels:
-    """The cancels of one second: by token, their places in `timer-due`."""
+    """The cancels of one second: by token, their places in `timer-due`. `ahead` of the Spark job are those that it has not
+    taken in: their timers may still come through it, however late."""
 
     touched_ms: int = 0
     places: dict[str, list[int]] = field(default_factory=dict)
+    ahead: set[str] = field(default_factory=set)
 
 
 class Share:
@@ -89,12 +91,19 @@ class Share:
         places = cancels.places.setdefault(request.token, [])
         if offset != NOWHERE:
             places.append(offset)
+        else:
+            cancels.ahead.add(request.token)
 
-    def withdraw(self, token: str, second: int) -> None:
-        """Forget a cancel that has been seen only in `timer-request`: it will come again with its timer."""
-        cancels = self._cancels.get(second)
-        if cancels is not None and cancels.places.get(token) == []:
-            del cancels.places[token]
+    def taken_in(self, cancel: Cancel, now_ms: int, *, far: bool) -> None:
+        """The Spark job has a cancel that was read ahead of it, so it comes again with its timer. A far one may be forgotten
+        until then; a near one is kept for the usual time, since both may be on their way."""
+        cancels = self._cancels.get(cancel.second)
+        if cancels is None:
+            return
+        cancels.ahead.discard(cancel.token)
+        cancels.touched_ms = now_ms
+        if far and cancels.places.get(cancel.token) == []:
+            del cancels.places[cancel.token]
 
     def drop(self, offset: int) -> None:
         """Something arrived that is neither."""
@@ -145,7 +154,8 @@ class Share:
         """Let go of what is too old to matter."""
         self.memory.forget(now_ms - remember_ms)
         for second, cancels in list(self._cancels.items()):
-            if max(second * 1000, cancels.touched_ms) + self._cancels_for_ms < now_ms and second not in self._buckets:
+            over = max(second * 1000, cancels.touched_ms) + self._cancels_for_ms < now_ms
+            if over and not cancels.ahead and second not in self._buckets:
                 del self._cancels[second]
                 for offset in chain.from_iterable(cancels.places.values()):
                     self.offsets.settle(offset)

@@ -1,0 +1,195 @@
+"""Timers on a whole stack, while its processes are killed: each fires once, none early, none that was cancelled.
+
+The plan of what is killed when is drawn from a seed, which is printed.
+"""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from uuid import uuid4
+
+import httpx
+import msgspec
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from meantime.timers.future import encode
+from meantime.timers.model import Future
+from meantime.timers.topics import REQUEST
+
+pytestmark = pytest.mark.timeout(900)
+
+SEED = int(os.environ.get("MEANTIME_SEED", "20260503"))
+TIMERS = 4000
+OVER_S = 40
+AHEAD_S = 20
+
+
+class Site:
+    def __init__(self, stack) -> None:
+        self.stack = stack
+        self.kafka = stack.places.kafka[0]
+        self.http = httpx.Client(base_url=stack.urls[0], timeout=60, trust_env=False)
+        self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5, "acks": "all"})
+
+    def new_topic(self) -> str:
+        name = f"calls-{uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": self.kafka})
+        admin.create_topics([NewTopic(name, 4, 1)])[name].result()
+        return name
+
+    def set(self, second: int, topic: str, token: str) -> None:
+        value = encode(Future(topic, token, token.encode()))
+        self.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
+
+    def cancel(self, second: int, token: str, in_time: set[str]) -> None:
+        """Adds the token to `in_time` when Kafka says that it had the cancel a second before."""
+
+        def heard(error, message: Message) -> None:
+            if error is None and message.timestamp()[1] <= second * 1000 - 1000:
+                in_time.add(token)
+
+        self.producer.produce(REQUEST, None, str(second), headers=[("cancel", token.encode())], on_delivery=heard)
+
+    def kill(self, name: str) -> None:
+        print("killing", name)
+        self.stack.send(name, signal.SIGKILL)
+
+    def leader(self) -> str:
+        return self.http.get("/timers/status").json()["oscillator"]["leader"]
+
+    def ledger(self) -> dict[str, int]:
+        return self.http.get("/timers/status").json()["ledger"]
+
+    def all_of(self, topic: str, count: int, within: float) -> list[Message]:
+        """Everything that readers of committed records see, until there is enough and nothing more comes for a while."""
+        settings = {"group.id": uuid4().hex, "isolation.level": "read_committed", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": self.kafka, **settings})
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
+        found: list[Message] = []
+        deadline = time.monotonic() + within
+        quiet_since = time.monotonic()
+        while time.monotonic() < deadline and (len(found) < count or time.monotonic() - quiet_since < 10):
+            more = [message for message in consumer.consume(5000, 0.5) if message.error() is None]
+            found += more
+            quiet_since = time.monotonic() if more else quiet_since
+        consumer.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def site(stack_of) -> Iterator[Site]:
+    with stack_of(nodes=1, kafka=2, timers=True) as stack:
+        yield Site(stack)
+
+
+def token_of(message: Message) -> str:
+    return dict(message.headers())["timer-token"].decode()
+
+
+def lateness_of(message: Message) -> int:
+    return message.timestamp()[1] - int(dict(message.headers())["timer-due"]) * 1000
+
+
+def test_timers_fire_once_while_everything_is_killed(site):
+    print("seed", SEED)
+    chance = random.Random(SEED)
+    topic, before = site.new_topic(), site.ledger()
+    start = int(time.time()) + AHEAD_S
+    seconds = {f"t{number:05}": start + chance.randrange(OVER_S) for number in range(TIMERS)}
+    cancelled = set(chance.sample(sorted(seconds), TIMERS // 10))
+    for token, second in seconds.items():
+        site.set(second, topic, token)
+    assert site.producer.flush(30) == 0
+    victims = ["futures", "dispatcher-1", "oscillator", "dispatcher-1", "futures"]
+    moments = sorted(chance.uniform(AHEAD_S - 5, AHEAD_S + OVER_S - 10) for _ in victims)
+    plan = list(zip(moments, victims, strict=True))
+    began, pending = time.time(), sorted(cancelled, key=lambda token: seconds[token])
+    in_time: set[str] = set()
+    while plan or pending:
+        if plan and time.time() - began >= plan[0][0]:
+            _, victim = plan.pop(0)
+            site.kill(site.leader() if victim == "oscillator" else victim)
+        # As late as it is still promised to be heard, with some room for a slow machine.
+        while pending and (not plan or seconds[pending[0]] - time.time() < 4):
+            site.cancel(seconds[pending[0]], pending.pop(0), in_time)
+        assert site.producer.flush(10) == 0
+        time.sleep(0.1)
+    fired = site.all_of(topic, TIMERS - len(cancelled), within=240)
+    counts = Counter(map(token_of, fired))
+    print("cancelled in time", len(in_time), "of", len(cancelled))
+    assert len(in_time) > len(cancelled) // 2, "this machine is too slow to cancel in time"
+    assert not [token for token, count in counts.items() if count > 1], "fired twice"
+    assert not in_time & counts.keys(), "cancelled in time, and fired"
+    assert not seconds.keys() - cancelled - counts.keys(), "never fired"
+    assert min(map(lateness_of, fired)) >= 0, "fired early"
+    _balanced(site, before, len(counts))
+
+
+def _balanced(site: Site, before: dict[str, int], fired: int) -> None:
+    """The ledger comes to the same numbers, a little later."""
+    expected = {"requested": TIMERS, "fired": fired, "cancelled": TIMERS - fired, "pending": 0}
+    for _ in range(120):
+        now = site.ledger()
+        if {name: now[name] - before[name] for name in expected} == expected:
+            break
+        time.sleep(0.5)
+    assert {name: now[name] - before[name] for name in expected} == expected
+    assert now["difference"] == 0
+
+
+def test_callbacks_into_an_event_type_survive_its_switch_and_a_killed_dispatcher(site):
+    name = f"orders-{uuid4().hex[:6]}"
+    declared = site.http.post(
+        "/event-types",
+        json={
+            "name": name,
+            "owning_application": "tests",
+            "category": "business",
+            "schema": {"type": "json_schema", "schema": '{"additionalProperties": true}'},
+            "default_statistic": {"read_parallelism": 2, "write_parallelism": 2},
+        },
+    )
+    assert declared.status_code == 201, declared.text
+    start, count = int(time.time()) + 5, 400
+    timers = [
+        {
+            "at": start + number % 12,
+            "callback_topic": f"event-type:{name}",
+            "callback": {"n": number, "metadata": {"eid": str(uuid4()), "occurred_at": "2026-05-01T09:00:00Z"}},
+            "token": f"{name}-{number}",
+        }
+        for number in range(count)
+    ]
+    assert site.http.post("/timers", json={"timers": timers}).status_code == 202
+    time.sleep(max(0, start + 3 - time.time()))
+    other = next(s["id"] for s in site.http.get("/storages").json() if not s["default"])
+    switched = site.http.post(f"/event-types/{name}/timelines", json={"storage_id": other})
+    assert switched.status_code == 201, switched.text
+    time.sleep(max(0, start + 7 - time.time()))
+    site.kill("dispatcher-1")
+    events = _events(site, name, count, within=120)
+    tokens = Counter(event["metadata"]["timer_token"] for event in events)
+    assert tokens == Counter(f"{name}-{number}" for number in range(count))
+    assert all(event["metadata"]["timer_due"] == start + event["n"] % 12 for event in events)
+
+
+def _events(site: Site, name: str, count: int, within: float) -> list[dict]:
+    """All events from the beginning, until there is enough and nothing more comes for a while."""
+    cursors = [{"partition": str(partition), "offset": "BEGIN"} for partition in range(2)]
+    deadline = time.monotonic() + within
+    events: list[dict] = []
+    while time.monotonic() < deadline and len(events) < count:
+        answer = site.http.get(
+            f"/event-types/{name}/events",
+            params={"batch_limit": 500, "batch_flush_timeout": 1, "stream_timeout": 10},
+            headers={"X-Nakadi-Cursors": msgspec.json.encode(cursors).decode()},
+        )
+        assert answer.status_code == 200, answer.text
+        batches = [msgspec.json.decode(line) for line in answer.text.splitlines() if line]
+        events = [event for batch in batches for event in batch.get("events") or ()]
+    return events
