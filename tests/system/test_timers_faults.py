@@ -42,7 +42,7 @@ class Site:
         admin.create_topics([NewTopic(name, 4, 1)])[name].result()
         return name
 
-    def set(self, second: int, topic: str, token: str) -> None:
+    def request(self, second: int, topic: str, token: str) -> None:
         value = encode(Future(topic, token, token.encode()))
         self.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
 
@@ -103,7 +103,7 @@ def test_timers_fire_once_while_everything_is_killed(site):
     seconds = {f"t{number:05}": start + chance.randrange(OVER_S) for number in range(TIMERS)}
     cancelled = set(chance.sample(sorted(seconds), TIMERS // 10))
     for token, second in seconds.items():
-        site.set(second, topic, token)
+        site.request(second, topic, token)
     assert site.producer.flush(30) == 0
     victims = ["futures", "dispatcher-1", "oscillator", "dispatcher-1", "futures"]
     moments = sorted(chance.uniform(AHEAD_S - 5, AHEAD_S + OVER_S - 10) for _ in victims)
