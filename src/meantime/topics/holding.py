@@ -99,7 +99,7 @@ def _explain(row: HolderRow, position: Position | None, now_ms: int) -> str:
 
 def _explain_instant(row: HolderRow, position: Position | None, now_ms: int) -> str:
     reason = _explain(row, position, now_ms)
-    return rules.INVALID_TIME if reason == rules.OK and row.at_ms < now_ms + rules.MIN_AHEAD_MS else reason
+    return rules.INVALID_TIME if reason == rules.OK and row.at_ms == _NO_INSTANT else reason
 
 
 def _done(rows: Rows) -> dict[Key, Outcome]:

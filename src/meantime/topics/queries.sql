@@ -131,20 +131,21 @@ SELECT id, at_ms FROM topic_messages
 WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = %(consumer_id)s AND stage < 2
 
 -- name: extend
-UPDATE topic_messages AS m SET at_ms = x.at_ms, version = m.version + 1
+-- The instant was far enough ahead when it was asked for; however long that took, it is ahead now.
+UPDATE topic_messages AS m SET at_ms = greatest(x.at_ms, %(now_ms)s + 1), version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
-  AND m.version = x.version AND m.at_ms > %(now_ms)s AND x.at_ms >= %(now_ms)s + 5
+  AND m.version = x.version AND m.at_ms > %(now_ms)s
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 
 -- name: release
 -- On its last attempt a message does not come back: it ends here, and the burial that follows finds it.
 UPDATE topic_messages AS m
-SET at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE x.at_ms END,
+SET at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE greatest(x.at_ms, %(now_ms)s + 1) END,
     lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
-  AND m.version = x.version AND m.at_ms > %(now_ms)s AND x.at_ms >= %(now_ms)s + 5
+  AND m.version = x.version AND m.at_ms > %(now_ms)s
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 
 -- name: delete_held
