@@ -227,9 +227,8 @@ def records(kafka: str, topic: str) -> list[Any]:
 def test_a_buffer_survives_being_killed(stack: RunningStack, folder: Path) -> None:
     kafka = stack.places.kafka[0]
     source, target = f"in-{uuid4().hex[:8]}", f"out-{uuid4().hex[:8]}"
-    for future in (
-        AdminClient({"bootstrap.servers": kafka}).create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values()
-    ):
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for future in admin.create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values():
         future.result(20)
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(3000):
