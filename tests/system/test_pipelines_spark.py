@@ -224,27 +224,32 @@ def records(kafka: str, topic: str) -> list[Any]:
     return found
 
 
+def produce(kafka: str, topic: str, first: int, end: int) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(first, end):
+        producer.produce(topic, key=str(number), value=f"v{number}", headers=[("h", str(number).encode())])
+    assert producer.flush(30) == 0
+
+
 def test_a_buffer_survives_being_killed(stack: RunningStack, folder: Path) -> None:
     kafka = stack.places.kafka[0]
     source, target = f"in-{uuid4().hex[:8]}", f"out-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values():
         future.result(20)
-    producer = Producer({"bootstrap.servers": kafka})
-    for number in range(3000):
-        producer.produce(source, key=str(number), value=f"v{number}", headers=[("h", str(number).encode())])
-    producer.flush(30)
     ends = ("--from", source, "--to", target, "--delay", "15s", "--checkpoint", str(folder))
+    produce(kafka, source, 0, 2000)
     with (folder / "log").open("wb") as log:
         first = subprocess.Popen(command(stack, "buffer", *ends), stderr=log, stdout=log)
         try:
-            wait_for(lambda: len(records(kafka, target)) > 0, 90)
+            wait_for(lambda: len(records(kafka, target)) > 0, 200)
         finally:
             first.kill()
             first.wait()
+        produce(kafka, source, 2000, 3000)
         second = subprocess.Popen(command(stack, "buffer", *ends), stderr=log, stdout=log)
         try:
-            wait_for(lambda: len(records(kafka, target)) >= 3000, 90)
+            wait_for(lambda: len(records(kafka, target)) >= 3000, 200)
         finally:
             second.send_signal(signal.SIGTERM)
             assert second.wait(60) == 0
