@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_database, token_of
 
 from meantime.clock import SystemClock
@@ -21,8 +23,9 @@ from meantime.timers.kafka_ledger import Books, LedgerOptions
 from meantime.timers.ledger import Ledger
 from meantime.timers.model import Future, Identity, Limits, State
 from meantime.timers.postgres import LedgerStore
+from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import share_of
-from meantime.timers.topics import DUE, REJECTED
+from meantime.timers.topics import DUE, REJECTED, REQUEST
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +60,14 @@ async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", publis
     desk = Desk(store, publish, SystemClock(), remember_ms=86_400_000)
     station = Station(name, kafka.address, None, SystemClock(), DispatcherOptions(SHARES, **options))
     hands = Hands(station, desk)
-    async with running(hands.run(), name="hands"):
+    books = Books(kafka.address, None, Ledger(store), store, LedgerOptions(Limits()))
+    async with running(books.run(), name="books"), running(hands.run(), name="hands"):
         for _ in range(600):
             if hands._hand is not None and hands._hand.report.shares:
                 break
             await asyncio.sleep(0.05)
         yield hands
+    books.close()
     for _ in range(3000):
         if not hands.turning:
             return
@@ -74,6 +79,12 @@ def due(kafka: Kafka, second: int, topic: str, token: str, callback: bytes = b"h
     requested = str(requested_ms if requested_ms is not None else int(time.time() * 1000))
     value = encode(Future(topic, "k", callback))
     kafka.send(DUE, second, value, partition=share_of(token, SHARES), token=token, requested=requested)
+
+
+def ends_of(kafka: Kafka, topic: str) -> dict[int, int]:
+    """As far as a Spark job has come that has read everything."""
+    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(2)}
+    return {place.partition: future.result().offset for place, future in kafka.admin.list_offsets(wanted).items()}
 
 
 def soon(seconds: float = 2) -> int:
@@ -153,6 +164,25 @@ async def test_a_cancel_in_time_is_heard_straight_from_the_requests(kafka, calls
     assert fired == {f"{mark}-{number}" for number in range(1, 20, 2)}
 
 
+async def test_a_cancel_that_comes_behind_its_late_timer_is_heard(kafka, calls, store, mark):
+    """The Spark job was away, and brings both at once in any order."""
+    second = soon(4)
+    for number in range(20):
+        kafka.set(second, calls, f"{mark}-{number}")
+    for number in range(0, 20, 2):
+        kafka.cancel(second, f"{mark}-{number}")
+    kafka.flush()
+    await asyncio.sleep(second + 1 - time.time())
+    await store.report("futures", int(time.time() * 1000), FuturesReport(places=ends_of(kafka, REQUEST)))
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store):
+        for number in range(20):
+            due(kafka, second, calls, f"{mark}-{number}")
+        kafka.flush()
+        fired = {token_of(message) for message in await read(tail, 11, within=10)}
+    assert fired == {f"{mark}-{number}" for number in range(1, 20, 2)}
+
+
 async def test_two_dispatchers_share_the_work_and_one_takes_over(kafka, calls, store, mark):
     tail = kafka.tail(calls)
     async with dispatcher(kafka, store, "one") as one:
@@ -199,8 +229,7 @@ async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(k
         await store.apply(connection, State.FIRED, {Identity(f"{mark}-0", long_ago): 5})
         await store.apply(connection, State.VOID, {Identity(f"{mark}-1", long_ago): None})
     tail = kafka.tail(calls)
-    books = Books(kafka.address, None, Ledger(store), store, LedgerOptions(Limits()))
-    async with running(books.run(), name="books"), dispatcher(kafka, store, remember_ms=100):
+    async with dispatcher(kafka, store, remember_ms=100):
         second = soon(1)
         due(kafka, second, calls, f"{mark}-first")
         kafka.flush()
@@ -212,7 +241,6 @@ async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(k
         due(kafka, long_ago, calls, f"{mark}-new", requested_ms=recently)
         kafka.flush()
         fired = {token_of(message) for message in await read(tail, 4, within=15)}
-    books.close()
     assert fired == {f"{mark}-2", f"{mark}-3", f"{mark}-new"}
 
 

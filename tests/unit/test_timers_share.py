@@ -11,6 +11,7 @@ from meantime.timers.share import Held, Share
 S = 1_700_000_000
 MS = S * 1000
 FUTURE = Future("calls", "", b"")
+EARLY = MS - 60_000
 
 
 def share(complete_since_ms: int = 0) -> Share:
@@ -37,23 +38,23 @@ def strike(timers: Share, now_ms: int = MS, covered_ms: int | None = None) -> tu
 
 def test_nothing_is_struck_before_its_second() -> None:
     timers = share()
-    timers.set(a_timer(), 0)
+    timers.set(a_timer(), EARLY, 0)
     assert strike(timers, MS - 1) == ([], [])
     assert strike(timers, MS) == (["a"], [])
 
 
 def test_nothing_is_struck_before_cancels_in_time_have_been_read() -> None:
     timers = share()
-    timers.set(a_timer(), 0)
+    timers.set(a_timer(), EARLY, 0)
     assert strike(timers, MS, covered_ms=MS - 1001) == ([], [])
     assert strike(timers, MS, covered_ms=MS - 1000) == (["a"], [])
 
 
 def test_buckets_are_struck_one_after_another() -> None:
     timers = share()
-    timers.set(a_timer("late", S - 3), 0)
-    timers.set(a_timer("b"), 1)
-    timers.set(a_timer("next", S + 1), 2)
+    timers.set(a_timer("late", S - 3), EARLY, 0)
+    timers.set(a_timer("b"), EARLY, 1)
+    timers.set(a_timer("next", S + 1), EARLY, 2)
     assert [strike(timers), strike(timers), strike(timers)] == [(["late"], []), (["b"], []), ([], [])]
     assert timers.next_second() == S + 1
 
@@ -61,9 +62,9 @@ def test_buckets_are_struck_one_after_another() -> None:
 def test_a_timer_that_arrives_again_fires_once() -> None:
     timers = share()
     for offset in range(3):
-        timers.set(a_timer(), offset)
+        timers.set(a_timer(), EARLY, offset)
     assert strike(timers) == (["a"], [])
-    timers.set(a_timer(), 3)
+    timers.set(a_timer(), EARLY, 3)
     assert strike(timers) == ([], [])
     assert timers.offsets.position == 4
 
@@ -71,33 +72,33 @@ def test_a_timer_that_arrives_again_fires_once() -> None:
 def test_a_cancel_before_or_after_its_timer_counts() -> None:
     timers = share()
     timers.cancel(a_cancel("a"), MS, 0)
-    timers.set(a_timer("a"), 1)
-    timers.set(a_timer("b"), 2)
+    timers.set(a_timer("a"), EARLY, 1)
+    timers.set(a_timer("b"), EARLY, 2)
     timers.cancel(a_cancel("b"), MS, 3)
-    timers.set(a_timer("c"), 4)
+    timers.set(a_timer("c"), EARLY, 4)
     assert strike(timers) == (["c"], ["a", "b"])
 
 
 def test_a_cancel_names_its_second() -> None:
     timers = share()
     timers.cancel(a_cancel(second=S + 1), MS, 0)
-    timers.set(a_timer(), 1)
+    timers.set(a_timer(), EARLY, 1)
     assert strike(timers) == (["a"], [])
 
 
 def test_a_cancelled_timer_stays_cancelled() -> None:
     timers = share()
     timers.cancel(a_cancel(), MS, 0)
-    timers.set(a_timer(), 1)
+    timers.set(a_timer(), EARLY, 1)
     strike(timers)
-    timers.set(a_timer(), 2)
+    timers.set(a_timer(), EARLY, 2)
     assert strike(timers) == ([], [])
 
 
 def test_a_place_is_given_up_only_with_the_end() -> None:
     timers = share()
-    timers.set(a_timer("far", S + 9), 0)
-    timers.set(a_timer(), 1)
+    timers.set(a_timer("far", S + 9), EARLY, 0)
+    timers.set(a_timer(), EARLY, 1)
     strike(timers)
     assert timers.offsets.position == 0
     strike(timers, MS + 9000)
@@ -106,8 +107,8 @@ def test_a_place_is_given_up_only_with_the_end() -> None:
 
 def test_a_timer_seen_only_in_its_request_takes_the_place_that_comes_later() -> None:
     timers = share()
-    timers.set(a_timer())
-    timers.set(a_timer(), 5)
+    timers.set(a_timer(), EARLY)
+    timers.set(a_timer(), EARLY, 5)
     assert timers.offsets.position == 5
     strike(timers)
     assert timers.offsets.position == 6
@@ -128,8 +129,8 @@ def test_a_far_cancel_is_forgotten_once_the_join_has_it_and_one_from_the_join_is
     timers.cancel(a_cancel("b"), MS, 0)
     timers.taken_in(a_cancel("a"), MS, far=True)
     timers.taken_in(a_cancel("b"), MS, far=True)
-    timers.set(a_timer("a"), 1)
-    timers.set(a_timer("b"), 2)
+    timers.set(a_timer("a"), EARLY, 1)
+    timers.set(a_timer("b"), EARLY, 2)
     assert strike(timers) == (["a"], ["b"])
 
 
@@ -137,7 +138,7 @@ def test_a_cancel_read_ahead_of_the_join_is_kept_however_late_its_timer_comes() 
     timers = share()
     timers.cancel(a_cancel(), MS - 3000)
     timers.expire(MS + 300_000, 60_000)
-    timers.set(a_timer(), 0)
+    timers.set(a_timer(), EARLY, 0)
     assert strike(timers, MS + 300_000) == ([], ["a"])
 
 
@@ -146,16 +147,25 @@ def test_a_cancel_that_the_join_has_taken_in_goes_after_the_usual_time() -> None
     timers.cancel(a_cancel(), MS - 3000)
     timers.taken_in(a_cancel(), MS + 300_000, far=False)
     timers.expire(MS + 309_000, 60_000)
-    timers.set(a_timer("a"), 0)
+    timers.set(a_timer("a"), EARLY, 0)
     assert strike(timers, MS + 309_000) == ([], ["a"])
     timers.expire(MS + 311_000, 60_000)
     assert not timers._cancels
 
 
+def test_a_timer_that_the_join_brings_too_late_is_doubted() -> None:
+    """Its cancel may come right behind it."""
+    timers = share()
+    timers.set(a_timer("straight"), MS + 1)
+    timers.set(a_timer("joined"), MS + 1, 0)
+    assert strike(timers, MS + 1) == (["straight"], [])
+    assert struck(timers.doubts()) == ["joined"]
+
+
 def test_an_old_second_is_doubted() -> None:
     timers = share(complete_since_ms=MS)
-    timers.set(a_timer("old", S - 1), 0)
-    timers.set(a_timer("new", S), 1)
+    timers.set(a_timer("old", S - 1), EARLY, 0)
+    timers.set(a_timer("new", S), EARLY, 1)
     assert strike(timers) == (["new"], [])
     (doubt,) = timers.doubts()
     assert (doubt.token, timers.doubts(), timers.offsets.position) == ("old", [], 0)
@@ -165,19 +175,19 @@ def test_an_old_second_is_doubted() -> None:
 
 def test_a_doubtful_timer_that_has_ended_is_dropped() -> None:
     timers = share(complete_since_ms=MS)
-    timers.set(a_timer("old", S - 1), 0)
+    timers.set(a_timer("old", S - 1), EARLY, 0)
     timers.end(timers.doubts(), MS)
-    timers.set(a_timer("old", S - 1), 1)
+    timers.set(a_timer("old", S - 1), EARLY, 1)
     assert strike(timers) == ([], [])
     assert timers.offsets.position == 2
 
 
 def test_what_is_dealt_with_elsewhere_is_not_held_again() -> None:
     timers = share()
-    timers.set(a_timer(), 0)
+    timers.set(a_timer(), EARLY, 0)
     fire, _ = timers.strike(MS, MS)
     timers.send_away(fire)
-    timers.set(a_timer(), 1)
+    timers.set(a_timer(), EARLY, 1)
     assert strike(timers) == ([], [])
     assert (timers.held, timers.offsets.position) == (1, 0)
     timers.end(fire, MS)

@@ -122,7 +122,7 @@ class Dispatcher:
                 continue
             match read_due(record, self._options.limits):
                 case Set() as request:
-                    share.set(request, record.offset)
+                    share.set(request, now_ms, record.offset)
                 case Cancel() as request:
                     share.cancel(request, now_ms, record.offset)
                 case _:
@@ -143,7 +143,7 @@ class Dispatcher:
                 continue
             match request:
                 case Set() if request.second <= near:
-                    share.set(request)
+                    share.set(request, now_ms)
                 case Cancel():
                     share.cancel(request, now_ms)
                     self._far.append(message.partition() or 0, message.offset() or 0, request)

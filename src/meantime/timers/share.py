@@ -9,7 +9,8 @@
 The invariants: a timer is held at most once and ends at most once, however often it arrives; none is struck before its
 second, nor before every cancel that came in time has been read (`covered_ms`); the place of a timer in `timer-due` is given
 up only with its end. A timer may arrive twice on purpose: straight from `timer-request` when its second is near, for speed,
-and through the Spark job, for safety.
+and through the Spark job, for safety. One that comes through the Spark job after its second may have been cancelled by a
+request that the job took in with it and has yet to bring along, so it is doubtful, too.
 """
 
 from collections.abc import Iterable
@@ -23,6 +24,8 @@ from meantime.timers.rules import IN_TIME_MS
 
 NOWHERE = -1
 """The offset of a timer that has only been seen in `timer-request`."""
+LATE_MS = 5_000
+"""How late such a timer may be without a doubt: its cancels are read beside it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +70,7 @@ class Share:
 
     # Arriving
 
-    def set(self, request: Set, offset: int = NOWHERE) -> None:
+    def set(self, request: Set, now_ms: int, offset: int = NOWHERE) -> None:
         """A timer arrives."""
         if offset != NOWHERE:
             self.offsets.note(offset)
@@ -77,7 +80,8 @@ class Share:
         elif self.memory.knows(request.token, request.second):
             self._settle(offset)
         else:
-            self._hold(Held(self.number, request.token, request.second, request.future, request.requested_ms, offset))
+            held = Held(self.number, request.token, request.second, request.future, request.requested_ms, offset)
+            self._hold(held, late_ms=now_ms - request.second * 1000)
 
     def cancel(self, request: Cancel, now_ms: int, offset: int = NOWHERE) -> None:
         """A cancel arrives; its place is kept for as long as its timer may still come."""
@@ -172,8 +176,9 @@ class Share:
         else:
             self._settle(offset)
 
-    def _hold(self, held: Held) -> None:
-        if self.memory.vouches_for(held.second):
+    def _hold(self, held: Held, late_ms: int) -> None:
+        in_order = late_ms <= (LATE_MS if held.offset == NOWHERE else 0)
+        if in_order and self.memory.vouches_for(held.second):
             self._put(held)
         else:
             self._away[held.token, held.second] = held
