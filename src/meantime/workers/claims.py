@@ -33,10 +33,12 @@ async def take(
     """The queue, or None while somebody has it; `changed` is called when either may be different. `source` is for a record
     that says nothing but `last`."""
     path = store.layout.owner(queue)
-    with suppress(Conflict):  # perhaps with this session: an earlier attempt whose answer was lost
-        await store.session.create(path, worker.encode(), ephemeral=True)
-    node = await store.session.exists(path, changed)
-    if node is None or node.owner != store.session.id:
+    node = None
+    while node is None:  # let go between the attempt and the look: nobody would say so again
+        with suppress(Conflict):  # perhaps with this session: an earlier attempt whose answer was lost
+            await store.session.create(path, worker.encode(), ephemeral=True)
+        node = await store.session.exists(path, changed)
+    if node.owner != store.session.id:
         return None
     claim = Claim(store, queue, node.created_zxid, tenure, changed, source)
     try:
