@@ -237,7 +237,8 @@ def meantime(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_cleanly_on_ctrl_c(folder):
     first = choose(set())
-    command = [sys.executable, "-m", "meantime", "up", "--nodes", "2", "--data", folder, "--port", str(first), "--json"]
+    flags = ["--nodes", "2", "--no-timers", "--data", folder, "--port", str(first), "--json"]
+    command = [sys.executable, "-m", "meantime", "up", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as foreground:
         assert foreground.stdout is not None
         assert foreground.stderr is not None
