@@ -1,0 +1,194 @@
+"""Timers against the seed's own design in Kafka Streams: how late callbacks are, and how fast requests are taken in.
+
+    python bench/timers.py                              short: 2,000 fires/s for 20 s, 100,000 far requests
+    python bench/timers.py --rate 10000 --for 60        the full lateness run
+    python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
+
+Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, *seen* is when a reader
+of committed records had it. A burst of far requests is written while timers fire; *absorbed* is until all are taken in.
+Absolute numbers depend on the machine and on what else runs on it; compare the two sides.
+"""
+
+import argparse
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+from _timers_peer import REQUESTS, TICKS, Missing, peer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.table import Table
+
+from meantime.stack.model import Places
+from meantime.stack.session import running
+from meantime.timers.future import encode
+from meantime.timers.model import Future
+from meantime.timers.topics import REQUEST
+
+AHEAD_S = 15
+PARTITIONS = 4
+console = Console(width=120)
+
+
+@dataclass
+class Result:
+    """One run. Lateness in milliseconds."""
+
+    fired: int = 0
+    doubled: int = 0
+    missing: int = 0
+    late: list[int] = field(default_factory=list)
+    seen: list[float] = field(default_factory=list)
+
+    def part(self, values: list, part: float) -> float:
+        ordered = sorted(values)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else float("nan")
+
+
+class Side:
+    def __init__(self, name: str, kafka: str, requests: str) -> None:
+        self.name = name
+        self.kafka = kafka
+        self.requests = requests
+        self.topic = ""
+
+    def new_topic(self) -> None:
+        """Every measurement has callbacks of its own."""
+        self.topic = f"calls-{uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": self.kafka})
+        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result()
+
+    def write(self, seconds: Iterator[int]) -> int:
+        """Requests for these seconds; how many. Their token is their key, for the peer has no tokens."""
+        settings = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 500_000}
+        producer = Producer({"bootstrap.servers": self.kafka, "partitioner": "murmur2_random", **settings})
+        written, mark = 0, uuid4().hex[:6]
+        for second in seconds:
+            token = f"{mark}-{written}"
+            value = encode(Future(self.topic, token, bytes(100)))
+            while True:
+                try:
+                    producer.produce(self.requests, value, str(second), headers=[("token", token)])
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+            written += 1
+        producer.flush()
+        return written
+
+    def read(self, count: int, until: float) -> Result:
+        settings = {"group.id": uuid4().hex, "isolation.level": "read_committed", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": self.kafka, "fetch.wait.max.ms": 20, **settings})
+        consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
+        result, tokens = Result(), Counter[bytes]()
+        while time.time() < until and len(tokens) < count:
+            messages = consumer.consume(10_000, 0.02)
+            now_ms = time.time() * 1000
+            for message in messages:
+                headers = dict(message.headers() or ())
+                due_ms = int(headers["timer-due"]) * 1000
+                tokens[headers["timer-token"]] += 1
+                result.late.append(message.timestamp()[1] - due_ms)
+                result.seen.append(now_ms - due_ms)
+        consumer.close()
+        result.fired = len(tokens)
+        result.doubled = sum(seen > 1 for seen in tokens.values())
+        result.missing = count - len(tokens)
+        return result
+
+    def fires(self, rate: int, for_s: int) -> Result:
+        self.new_topic()
+        start = int(time.time()) + AHEAD_S + rate * for_s // 40_000
+        count = self.write(start + offset for offset in range(for_s) for _ in range(rate))
+        return self.read(count, start + for_s + 60)
+
+    def one_bucket(self, size: int) -> Result:
+        self.new_topic()
+        second = int(time.time()) + AHEAD_S + size // 20_000
+        self.write(second for _ in range(size))
+        return self.read(size, second + 60)
+
+
+@contextmanager
+def ours(folder: Path) -> Iterator[tuple[Side, Places]]:
+    with running(folder / "ours", nodes=1, timers=True) as places:
+        yield Side("meantime", places.kafka[0], REQUEST), places
+
+
+@contextmanager
+def theirs(folder: Path) -> Iterator[Side]:
+    with running(folder / "peer", nodes=0) as places:
+        admin = AdminClient({"bootstrap.servers": places.kafka[0]})
+        for future in admin.create_topics([NewTopic(name, 2, 1) for name in (REQUESTS, TICKS)]).values():
+            future.result()
+        with peer(places.kafka[0], folder / "state"):
+            time.sleep(3)
+            yield Side("Kafka Streams", places.kafka[0], REQUESTS)
+
+
+def absorbed(side: Side, places: Places, burst: int) -> tuple[float, Result]:
+    """Requests a second, and how late timers were meanwhile."""
+    url = f"{places.nodes[0].url}/timers/status"
+    side.new_topic()
+    start = int(time.time()) + AHEAD_S
+    small = side.write(start + offset for offset in range(20) for _ in range(200))
+    time.sleep(max(0.0, start - 2 - time.time()))
+    began = time.monotonic()
+    far = int(time.time()) + 7200
+    side.write(far + number % 80_000 for number in range(burst))
+    while httpx.get(url, timeout=30, trust_env=False).json()["futures"]["lag"] > 0:
+        time.sleep(0.5)
+    took = time.monotonic() - began
+    return burst / took, side.read(small, start + 80)
+
+
+def show(title: str, results: dict[str, Result]) -> None:
+    table = Table(title=title, box=None, title_justify="left")
+    for column in ("", "fired", "doubled", "missing", "early", "late p50", "p99", "max", "seen p50", "p99"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, result in results.items():
+        late = [f"{result.part(result.late, part):.0f}" for part in (0.5, 0.99, 1)]
+        seen = [f"{result.part(result.seen, part):.0f}" for part in (0.5, 0.99)]
+        early = sum(value < 0 for value in result.late)
+        table.add_row(name, *map(str, (result.fired, result.doubled, result.missing, early)), *late, *seen)
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=int, default=2000)
+    parser.add_argument("--for", dest="for_s", type=int, default=20)
+    parser.add_argument("--burst", type=int, default=100_000)
+    parser.add_argument("--bucket", type=int, default=20_000)
+    parser.add_argument("--only", choices=("ours", "peer"))
+    asked = parser.parse_args()
+    fires: dict[str, Result] = {}
+    buckets: dict[str, Result] = {}
+    with tempfile.TemporaryDirectory(prefix="meantime-bench-") as name:
+        folder = Path(name)
+        if asked.only != "peer":
+            with ours(folder) as (side, places):
+                fires[side.name] = side.fires(asked.rate, asked.for_s)
+                buckets[side.name] = side.one_bucket(asked.bucket)
+                speed, meanwhile = absorbed(side, places, asked.burst)
+                show(f"meanwhile {asked.burst:,} far requests were absorbed at {speed:,.0f}/s", {side.name: meanwhile})
+        if asked.only != "ours":
+            try:
+                with theirs(folder) as side:
+                    fires[side.name] = side.fires(asked.rate, asked.for_s)
+                    buckets[side.name] = side.one_bucket(asked.bucket)
+            except Missing as error:
+                console.print(f"the peer is missing: {error}")
+    show(f"{asked.rate:,} fires a second for {asked.for_s} s (milliseconds)", fires)
+    show(f"{asked.bucket:,} timers on one second (milliseconds)", buckets)
+
+
+if __name__ == "__main__":
+    main()
