@@ -28,6 +28,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     migrate: bool = True
     node_env: dict[str, str] = {}
     until_eof: bool = False
+    wait_for_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Spec:
     prepare: Callable[[], None] | None = None
     account: Account | None = None
     once: bool = False
+    late: bool = False
+    """Whether the stack is said to be ready before this one is: Spark needs most of a minute."""
     """Runs to its end, and what depends on it waits for that; never started again."""
     ready_within: float = 90.0
     stop_signal: int = signal.SIGTERM

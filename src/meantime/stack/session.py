@@ -34,6 +34,7 @@ def running(
         timers=timers,
         node_env=node_env or {},
         until_eof=True,
+        wait_for_late=True,
     )
     supervisor = launch(options, tell)
     try:

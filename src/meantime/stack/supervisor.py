@@ -59,12 +59,17 @@ def _prepare(folder: Folder, ledger: Ledger, options: Options, tell: Tell) -> tu
 async def _supervise(specs: tuple[Spec, ...], ledger: Ledger, options: Options, tell: Tell) -> None:
     levels = plan.levels(specs)
     children = [Child(spec, levels[spec.name], ledger, tell) for spec in specs]
+    late = [child for child in children if child.spec.late and not options.wait_for_late]
     async with _stop_wish(options.until_eof) as stop:
         try:
-            if await _unless(stop, _start(children)):
+            if await _unless(stop, _start([child for child in children if child not in late])):
                 ledger.change(ready=True)
+                for child in late:
+                    tell(
+                        Event("note", "", f"{child.spec.name} is still starting; what it does comes late until it is ready")
+                    )
                 tell(Event("up"))
-                await _unless(stop, _keep(children))
+                await _unless(stop, _keep(children, late))
         finally:
             ledger.change(ready=False)
             await _stop(children)
@@ -82,8 +87,13 @@ async def _start(children: list[Child]) -> None:
     await _together(start(child) for child in children)
 
 
-async def _keep(children: list[Child]) -> None:
-    await _together(child.keep() for child in children if not child.spec.once)
+async def _keep(children: list[Child], late: list[Child]) -> None:
+    async def keep(child: Child) -> None:
+        if child in late:
+            await child.start()
+        await child.keep()
+
+    await _together(keep(child) for child in children if not child.spec.once)
 
 
 async def _stop(children: list[Child]) -> None:

@@ -61,6 +61,7 @@ def _futures(folder: Folder, places: Places, java: Java, depends: tuple[str, ...
     return Spec(
         kind="futures",
         name="futures",
+        late=True,
         command=(
             *(sys.executable, "-m", "meantime", "futures", "--name", "futures"),
             *("--checkpoint", str(home / "checkpoint"), "--memory", "1g"),
