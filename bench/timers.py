@@ -4,7 +4,7 @@
     python bench/timers.py --rate 10000 --for 60        the full lateness run
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
 
-Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, *seen* is when a reader
+Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, *seen* when a reader
 of committed records had it. A burst of far requests is written while timers fire; *absorbed* is until all are taken in.
 Absolute numbers depend on the machine and on what else runs on it; compare the two sides.
 """

@@ -13,7 +13,6 @@ from functools import partial
 
 import structlog
 import uvloop
-from confluent_kafka.admin import AdminClient
 
 from meantime import logs
 from meantime.callbacks import open_callbacks
@@ -33,7 +32,7 @@ from meantime.timers.dispatcher import DispatcherOptions
 from meantime.timers.kafka_dial import open_dial
 from meantime.timers.kafka_dispatching import Hands, Station
 from meantime.timers.kafka_ledger import Books, LedgerOptions
-from meantime.timers.kafka_topics import client_settings, existing_topics, topics_ready
+from meantime.timers.kafka_topics import admin_of, existing_topics, topics_ready
 from meantime.timers.ledger import Ledger
 from meantime.timers.oscillator import Oscillator, Tick
 from meantime.timers.postgres import LedgerStore
@@ -86,7 +85,7 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
         database = await opened.enter_async_context(open_database(config.postgres, size=4))
         session = await opened.enter_async_context(open_session(session_options(config)))
         clock = await opened.enter_async_context(open_observed_clock(session, local, cluster_options(config)))
-        await topics_ready(AdminClient(client_settings(kafka)), topics_of(config))
+        await topics_ready(admin_of(kafka), topics_of(config))
         yield Base(config, name, kafka, session, clock, database, LedgerStore(database))
 
 
@@ -146,7 +145,7 @@ async def ledger(base: Base) -> None:
 
 
 def _shares(kafka: str) -> int:
-    return existing_topics(AdminClient(client_settings(kafka)))[DUE]
+    return existing_topics(admin_of(kafka))[DUE]
 
 
 async def _forget(base: Base) -> None:

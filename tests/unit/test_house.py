@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,16 @@ DRIVERS = {
     "psycopg_pool": r"database/.*|.*/postgres\w*\.py",
     "confluent_kafka": r".*/kafka\w*\.py|pipelines/.*",
     "kazoo": r"coordination/.*|stack/zookeeper\.py",
-    "pyspark": r"pipelines/.*|stack/.*",
+    "pyspark": r"pipelines/.*|stack/.*|cli/pipeline_runs\.py",
 }
 
 
-def imported(module: Path) -> Iterator[str]:
+@cache
+def imported(module: Path) -> frozenset[str]:
+    return frozenset(_imports(module))
+
+
+def _imports(module: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(module.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

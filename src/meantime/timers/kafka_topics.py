@@ -28,6 +28,10 @@ def client_settings(kafka: str, settings: Mapping[str, str] | None = None, **mor
     }
 
 
+def admin_of(kafka: str) -> AdminClient:
+    return AdminClient(client_settings(kafka))
+
+
 def ensure_topics(admin: AdminClient, wanted: Iterable[Topic]) -> None:
     """Create what is missing; blocks until Kafka has answered."""
     existing = existing_topics(admin)

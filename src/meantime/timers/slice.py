@@ -4,14 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from confluent_kafka.admin import AdminClient
-
 from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
 from meantime.database.pool import Database
 from meantime.timers.kafka_requests import open_requests
-from meantime.timers.kafka_topics import client_settings, topics_ready
+from meantime.timers.kafka_topics import admin_of, topics_ready
 from meantime.timers.model import Identity, Limits, Standing
 from meantime.timers.postgres import LedgerStore
 from meantime.timers.setting import Setting
@@ -64,7 +62,7 @@ async def open_timers(database: Database, session: Session, clock: Clock, option
             open_requests(options.kafka, None, options.limits.max_request_bytes + 65_536)
         )
         watching = Watching(store, session, ELECTION, clock)
-        admin = AdminClient(client_settings(options.kafka))
+        admin = admin_of(options.kafka)
         await opened.enter_async_context(running(topics_ready(admin, options.topics), name="timer topics"))
         await opened.enter_async_context(running(watching.run(), name="timers watch"))
         yield Timers(Setting(writer, store, clock, options.limits, options.trusted), watching)
