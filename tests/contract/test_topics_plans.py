@@ -77,6 +77,6 @@ async def explain(statements: Statements, sql: str) -> str:
     for number, name in enumerate(names, start=1):
         kind = ARRAYS.get(name) or OTHERS.get(name) or ("int" if name == "topic_id" else "bigint")
         sql = sql.replace(f"%({name})s", f"${number}::{kind}")
-    async with statements.connection() as connection:
+    async with statements.transaction() as connection:
         cursor = await connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {sql}")  # type: ignore[arg-type]
         return "\n".join(row[0] for row in await cursor.fetchall())
