@@ -128,6 +128,7 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
         shares=shares,
         limits=limits_of(base.config),
         batch_every=batch_every,
+        lead_s=base.config.timers_lead,
         started_ms=base.clock.now_ms(),
     )
     await run_futures(options, engine, base.store, base.name, base.clock.now_ms)

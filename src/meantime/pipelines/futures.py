@@ -1,16 +1,17 @@
-"""The slow hand: `oscillator` joined with `timer-request` on the second, in one Spark query.
+"""The slow hand: `oscillator` joined with `timer-request` in one Spark query.
 
-    timer-request ─┬─ cannot be read, out of bounds ──────────────────────────► timer-rejected
-                   ├─ due at or before the batch's own instant (stateless) ───► timer-due
-                   └─ due later ──► join on (second, shard) ──────────────────► timer-due
-    oscillator ── each tick once per shard ──┘
+    timer-request ──► its stretch of seconds, or the next to come if that is past or it is refused ──┐
+                                                                 join on (stretch, shard) ───────────┼──► timer-due
+    oscillator ─────► the tick that opens a stretch, once per shard ─────────────────────────────────┘    timer-rejected
 
-The invariant: every request leaves this query at least once, through the join or past it. A request that is due by the time
-its batch starts goes past the join, because its tick may be forgotten; every other request meets its tick, whichever comes
-first, since ticks are remembered for `remember_ticks_s` after the newest one, which runs ahead of the clock by the
-lead. The watermark is on the ticks alone: were it on requests too, state would not be freed once requests pause.
-A batch takes a bounded number of requests, so that a burst of them cannot keep ticks waiting; one second's bucket is spread
-over shards, so that all tasks join it. What comes out twice after a crash is dropped by the dispatcher.
+The invariant: every request leaves this query at least once. It meets a tick that has yet to come, or one that is still
+remembered: ticks are kept for `remember_ticks_s` after the newest one, which runs ahead of the clock by the lead. What is
+overdue when its batch starts, or refused, meets the next stretch, so that requests are read once and take one way; the
+dispatcher has taken an overdue one straight from its topic by then. The watermark is on the ticks alone: were it on
+requests too, state would not be freed once requests pause. Seconds are joined by the stretch, because with each batch Spark
+looks through the keys that are pending, not through the timers: a day has few thousand of them, whatever waits in it.
+A batch takes a bounded number of requests, so that a burst of them cannot keep ticks waiting; a stretch is spread over
+shards, so that all tasks join it. What comes out twice after a crash is dropped by the dispatcher.
 """
 
 from dataclasses import dataclass, field
@@ -36,10 +37,13 @@ class FuturesOptions:
     shares: int
     """Partitions of `timer-due`."""
     limits: Limits = field(default_factory=Limits)
-    shards: int = 8
+    shards: int = 4
     batch_every: float = 1.0
-    max_requests: int = 100_000
+    max_requests: int = 20_000
     """Most requests in one micro-batch."""
+    lead_s: int = 5
+    stretch_s: int = 5
+    """Seconds that are joined at once; what is pending is found by its stretch."""
     remember_ticks_s: int = 60
     started_ms: int = 0
     """Where ticks are read from when there is no checkpoint."""
@@ -47,8 +51,7 @@ class FuturesOptions:
 
 def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQuery":
     """Start the query, or resume it from its checkpoint. Without one all requests are read again from the beginning."""
-    requests = read_requests(spark, options)
-    outgoing = past_the_join(requests, options).unionByName(joined(requests, read_ticks(spark, options), options))
+    outgoing = joined(read_requests(spark, options), read_ticks(spark, options), options)
     writer = outgoing.writeStream.queryName("futures").format("kafka").outputMode("append")
     writer = writer.option("kafka.bootstrap.servers", options.kafka).option("checkpointLocation", options.checkpoint)
     writer = writer.option("kafka.compression.type", "lz4").option("kafka.linger.ms", "5")
@@ -76,7 +79,9 @@ def read_requests(spark: "SparkSession", options: FuturesOptions) -> "DataFrame"
         cancel.isNotNull().alias("cancels"),
         f.unix_millis("timestamp").alias("requested_ms"),
     )
-    return parsed.withColumn("reason", _reason(options.limits))
+    judged = parsed.withColumn("reason", _reason(options.limits))
+    # What is not refused needs its headers no more, and is kept without them.
+    return judged.withColumn("headers", f.when(f.col("reason").isNotNull(), f.col("headers")))
 
 
 def _header(name: str) -> "Column":
@@ -115,51 +120,43 @@ def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
 
     source = _source(spark, options, OSCILLATOR).option("startingTimestamp", options.started_ms - 600_000)
     raw = source.option("startingOffsetsByTimestampStrategy", "latest").load()
-    ticks = raw.select(f.timestamp_seconds(f.col("key").cast("string").cast("bigint")).alias("tick"))
-    late = f"{options.remember_ticks_s} seconds"
+    second = f.col("key").cast("string").cast("bigint")
     shards = f.explode(f.sequence(f.lit(0), f.lit(options.shards - 1))).alias("tick_shard")
-    return ticks.withWatermark("tick", late).select("tick", shards)
-
-
-def past_the_join(requests: "DataFrame", options: FuturesOptions) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    refused = f.col("reason").isNotNull()
-    overdue = f.col("second") <= f.unix_seconds(f.current_timestamp())
-    reason = _made_header("reason", f.col("reason").cast("binary"))
-    kept = f.concat(f.coalesce("headers", f.array().cast(HEADERS)), f.array(reason))
-    return requests.where(refused | overdue).select(
-        f.when(refused, f.lit(REJECTED)).otherwise(f.lit(DUE)).alias("topic"),
-        f.when(refused, f.lit(0)).otherwise(_share(options)).alias("partition"),
-        "key",
-        "value",
-        f.when(refused, kept).otherwise(_due_headers()).alias("headers"),
-    )
+    opening = raw.where(second % options.stretch_s == 0).select(f.timestamp_seconds(second).alias("tick"))
+    return opening.withWatermark("tick", f"{options.remember_ticks_s} seconds").select("tick", shards)
 
 
 def joined(requests: "DataFrame", ticks: "DataFrame", options: FuturesOptions) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    waiting = requests.where(f.col("reason").isNull() & (f.col("second") > f.unix_seconds(f.current_timestamp()))).select(
-        f.timestamp_seconds("second").alias("due"),
+    coming = f.unix_seconds(f.current_timestamp()) + options.lead_s + options.stretch_s
+    meets = f.when(f.col("reason").isNull() & (f.col("second") > f.unix_seconds(f.current_timestamp())), f.col("second"))
+    second = f.coalesce(meets, coming)
+    waiting = requests.select(
+        *("key", "value", "headers", "token", "cancels", "requested_ms", "reason"),
+        f.timestamp_seconds(second - second % options.stretch_s).alias("stretch"),
         f.pmod(f.crc32(f.reverse(f.col("token")).cast("binary")), f.lit(options.shards)).cast("int").alias("shard"),
-        "second",
-        "token",
-        "cancels",
-        "value",
-        "requested_ms",
     )
-    met = waiting.join(ticks, (f.col("due") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
+    met = waiting.join(ticks, (f.col("stretch") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
+    refused = f.col("reason").isNotNull()
     return met.select(
-        f.lit(DUE).alias("topic"),
-        _share(options).alias("partition"),
-        f.col("second").cast("string").cast("binary").alias("key"),
+        f.when(refused, f.lit(REJECTED)).otherwise(f.lit(DUE)).alias("topic"),
+        f.when(refused, f.lit(0)).otherwise(_share(options)).alias("partition"),
+        "key",
         "value",
-        _due_headers().alias("headers"),
+        f.when(refused, _refused_headers()).otherwise(_due_headers()).alias("headers"),
     )
 
 
 HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def _refused_headers() -> "Column":
+    """The record's own, and why."""
+    from pyspark.sql import functions as f
+
+    reason = _made_header("reason", f.col("reason").cast("binary"))
+    return f.concat(f.coalesce("headers", f.array().cast(HEADERS)), f.array(reason))
 
 
 def _due_headers() -> "Column":
