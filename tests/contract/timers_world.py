@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import psycopg
-from confluent_kafka import OFFSET_END, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.database.migrate import migrate
@@ -50,6 +50,15 @@ class Kafka:
 class Tail:
     """Reads topics from where they end now, committed records only."""
 
+    def _end(self, place: TopicPartition) -> int:
+        """A new topic may be without its leader for a moment."""
+        for _ in range(100):
+            try:
+                return int(self._consumer.get_watermark_offsets(place, 20)[1])
+            except KafkaException:
+                time.sleep(0.1)
+        return int(self._consumer.get_watermark_offsets(place, 20)[1])
+
     def __init__(self, address: str, names: tuple[str, ...]) -> None:
         self._consumer = Consumer(
             {
@@ -65,7 +74,7 @@ class Tail:
             for name in names
             for partition in self._consumer.list_topics(name, timeout=20).topics[name].partitions
         ]
-        ends = [self._consumer.get_watermark_offsets(place, 20)[1] for place in places]
+        ends = [self._end(place) for place in places]
         pairs = zip(places, ends, strict=True)
         self._consumer.assign([TopicPartition(place.topic, place.partition, end) for place, end in pairs])
 
