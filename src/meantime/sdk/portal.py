@@ -22,18 +22,21 @@ class Portal:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="meantime-client", daemon=True)
+        self._gate = threading.Lock()
+        self._closed = False
         self._thread.start()
         atexit.register(self.close)
 
     @property
     def closed(self) -> bool:
-        return self._loop.is_closed()
+        return self._closed
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        if self.closed:
-            coroutine.close()
-            raise PortalClosed("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        with self._gate:  # what gets in here is in the loop before `stop` is, so it is run or cancelled, never forgotten
+            if self._closed:
+                coroutine.close()
+                raise PortalClosed("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout)
         except CancelledError:
@@ -43,9 +46,11 @@ class Portal:
             raise
 
     def close(self) -> None:
-        if self._thread.is_alive() and not self.closed:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(CLOSED_WITHIN)
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSED_WITHIN)
         atexit.unregister(self.close)
 
     def _serve(self) -> None:
