@@ -66,6 +66,18 @@ def test_the_checker_accepts_a_history_without_fault() -> None:
     assert check(history, set()) == []
 
 
+def test_the_checker_knows_an_extended_lease_when_it_is_told_again() -> None:
+    history = [
+        CREATED,
+        lease("a", 2, 200, 100),
+        asked("a", 2, "extend", 150, 190),
+        Event("leased", "m", 160, "a", 3, 190, created_for_ms=95, lease_ms=100),
+        asked("a", 3, "delete", 180),
+    ]
+    assert check([*history, lease("b", 4, 291, 191)], set()) == []
+    assert [found.rule for found in check([*history, lease("b", 4, 279, 179)], set())] == ["two leases"]
+
+
 @pytest.mark.parametrize(
     ("rule", "history"),
     [
