@@ -55,28 +55,29 @@ def check(events: Sequence[Event], left: set[str]) -> list[Violation]:
     for event in events:
         by_id[event.id].append(event)
     found: list[Violation] = []
-    for message_id, history in by_id.items():
-        history = _told_again(sorted(history, key=lambda event: event.now_ms))
+    for message_id, recorded in by_id.items():
+        history = _told_again(sorted(recorded, key=lambda event: event.now_ms))
         found += [*_lost(message_id, history, left), *_early(message_id, history)]
         found += [*_leased_twice(message_id, history), *_late_but_ok(message_id, history)]
     return found
 
 
 def _told_again(history: Sequence[Event]) -> list[Event]:
-    """A consumer that comes back is told of the leases that it holds. One that it had asked to extend, and of which it never got
+    """A consumer that comes back is told of the leases that it holds. One that it had asked to extend, without ever getting
     the answer, is that answer and no new lease."""
     extensions = {
         (event.consumer, event.version + 1, event.at_ms): event
         for event in history
         if event.kind == "asked" and event.operation == "extend"
     }
-    retold = []
-    for event in history:
+
+    def meant(event: Event) -> Event:
         extension = extensions.get((event.consumer, event.version, event.at_ms))
-        if event.kind == "leased" and extension and extension.now_ms <= event.now_ms:
-            event = msgspec.structs.replace(extension, kind="answered", now_ms=event.now_ms, status="ok")
-        retold.append(event)
-    return retold
+        if event.kind != "leased" or extension is None or extension.now_ms > event.now_ms:
+            return event
+        return msgspec.structs.replace(extension, kind="answered", now_ms=event.now_ms, status="ok")
+
+    return [meant(event) for event in history]
 
 
 def _lost(message_id: str, history: Sequence[Event], left: set[str]) -> Iterable[Violation]:
