@@ -59,6 +59,7 @@ def _fuzz(client: httpx.Client, operation: Any, mode: GenerationMode, failures: 
         sent += 1
         if sent % 2 and operation.method.upper() != "DELETE":
             case.path_parameters = dict.fromkeys(case.path_parameters or {}, EXISTING)
+        _keep_at_home(case)
         status = _status(client, case)
         if status is not None and status >= 500:
             failures.append(f"{status} {case.as_curl_command()}")
@@ -69,6 +70,12 @@ def _fuzz(client: httpx.Client, operation: Any, mode: GenerationMode, failures: 
         if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "Skipped"):
             raise
     return sent
+
+
+def _keep_at_home(case: Any) -> None:
+    """A storage is probed where it says it is; nothing here may call elsewhere."""
+    if isinstance(case.body, dict) and isinstance(case.body.get("kafka_configuration"), dict):
+        case.body["kafka_configuration"] |= {"bootstrap_servers": "127.0.0.1:1", "settings": {}}
 
 
 def _status(client: httpx.Client, case: Any) -> int | None:

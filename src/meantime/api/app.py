@@ -7,7 +7,6 @@ import msgspec
 from litestar import Litestar
 from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
 
 from meantime import __version__
 from meantime.api import (
@@ -24,7 +23,7 @@ from meantime.api import (
     topics,
 )
 from meantime.api.problems import HANDLERS
-from meantime.api.schema_page import SchemaPage
+from meantime.api.schema_page import SchemaDocument, SchemaPage
 from meantime.cluster.view import ClusterView
 from meantime.streams.reading import Reading
 from meantime.streams.slice import Streams
@@ -71,7 +70,7 @@ def create_app(services: Services) -> Litestar:
             version=__version__,
             description="An event broker with a sense of time.",
             path="/schema",
-            render_plugins=[SchemaPage(), JsonRenderPlugin()],
+            render_plugins=[SchemaPage(), SchemaDocument()],
             use_handler_docstrings=True,
         ),
         request_max_body_size=None,

@@ -1,10 +1,13 @@
 """`/schema` as a page that needs nothing from outside: every operation, what it takes and what it answers."""
 
+import json
 from html import escape
 from typing import Any
 
 from litestar.connection import Request
-from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin
+
+from meantime.api.request_bodies import with_bodies
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1c2733}
@@ -23,7 +26,7 @@ class SchemaPage(OpenAPIRenderPlugin):
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         info = openapi_schema["info"]
         groups: dict[str, list[str]] = {}
-        for path, operations in openapi_schema.get("paths", {}).items():
+        for path, operations in with_bodies(openapi_schema)["paths"].items():
             for method, operation in operations.items():
                 if isinstance(operation, dict) and "responses" in operation:
                     group = (operation.get("tags") or ["other"])[0]
@@ -37,6 +40,11 @@ class SchemaPage(OpenAPIRenderPlugin):
         ).encode()
 
 
+class SchemaDocument(JsonRenderPlugin):
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        return super().render(request, with_bodies(openapi_schema))
+
+
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     about = escape(operation.get("summary") or "")
     detail = escape(operation.get("description") or "")
@@ -45,11 +53,13 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
         f"<td>{'required' if parameter.get('required') else ''}<td>{escape(parameter.get('description') or '')}</tr>"
         for parameter in operation.get("parameters") or []
     )
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    carried = f"<p>Body: <code>{escape(json.dumps(body))}</code></p>" if body else ""
     answers = "".join(
         f"<tr><td><code>{escape(str(status))}</code><td>{escape(answer.get('description') or '')}</tr>"
         for status, answer in operation["responses"].items()
     )
     return (
         f"<details><summary><span class=m>{escape(method.upper())}</span><code>{escape(path)}</code> {about}</summary>"
-        f"<p>{detail}</p><table>{parameters}</table><table>{answers}</table></details>"
+        f"<p>{detail}</p>{carried}<table>{parameters}</table><table>{answers}</table></details>"
     )
