@@ -62,9 +62,10 @@ class Workshop:
     zookeeper: str
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     workers: list = field(default_factory=list)
+    key: str | None = None
 
     def __post_init__(self):
-        self.client = Client(self.urls, producer_group=self.app)
+        self.client = Client(self.urls, producer_group=self.app, key=self.key)
 
     @property
     def app(self):
@@ -83,9 +84,10 @@ class Workshop:
     def publish(self, event_type, count, start=0):
         self.client.publish(self.name(event_type), [{"n": n} for n in range(start, start + count)])
 
-    def start(self, *options, target="jobs:app"):
+    def start(self, *options, target="jobs:app", **variables):
         log = self.folder / f"worker-{len(self.workers)}.log"
         environment = os.environ | {"MEANTIME_URL": ",".join(self.urls), "MEANTIME_ZOOKEEPER": self.zookeeper}
+        environment |= variables
         with log.open("wb") as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", "meantime", "worker", "run", target, *options],

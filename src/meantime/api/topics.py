@@ -23,9 +23,16 @@ MOST_REDRIVEN = 10_000
 @put("/topics/{topic:str}", tags=["topics"], summary="Make a topic, or change its settings")
 async def put_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[Any]:
     """All settings are optional; an omitted one keeps its value. `bucket_count` cannot change."""
-    allow(request, "admin")
+    _allow_making(request, topic)
     made, new = await topics.put(topic, read(await request.body(), Wish))
     return Response(topic_view(made), status_code=201 if new else 200)
+
+
+def _allow_making(request: AnyRequest, topic: str) -> None:
+    """An application makes the topics of its own retries and dead letters; all others are for admins."""
+    application, _, purpose = topic.rpartition(".")
+    if not (purpose in ("retry", "dead") and application and identity_of(request).may("produce", application)):
+        allow(request, "admin")
 
 
 @get("/topics", tags=["topics"], summary="All topics")

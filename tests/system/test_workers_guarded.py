@@ -1,0 +1,115 @@
+"""Workers where not everybody may do everything: keys with scopes, a guarded ZooKeeper; and one that reloads its code."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import make_digest_acl
+from workshop import Workshop
+
+from meantime import Client
+from meantime.errors import Forbidden
+from meantime.stack.nodes import environment
+
+DIGEST = "crew:secret"
+NAMESPACE = "/mozilla/services/qdo"
+
+RETRYING = """
+    app = App("$app")
+
+    @app.job("orders-$id", retry=Retry(attempts=2, delay=0.1))
+    def handle(message, context):
+        note(message)
+        if message.attempt == 1:
+            raise ValueError("not yet")
+"""
+
+PLAIN = """
+    app = App("$app")
+
+    @app.job("orders-$id")
+    def handle(message, context):
+        note(message, edition="$edition")
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(stack_of):
+    with stack_of(nodes=1, MEANTIME_AUTH="true") as stack:
+        yield stack
+
+
+def make_key(stack, name, *scopes):
+    command = [sys.executable, "-m", "meantime", "keys", "add", name, "--json"]
+    asked = [part for scope in scopes for part in ("-s", scope)]
+    env = environment(stack.places) | {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run([*command, *asked], env=env, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["key"]
+
+
+@pytest.fixture
+def shop(stack, folder):
+    workshop = Workshop(folder, stack.urls, stack.places.zookeeper, key=make_key(stack, "admin", "admin"))
+    workshop.create("orders")
+    yield workshop
+    workshop.close()
+
+
+def test_a_worker_needs_no_more_than_its_scopes_and_is_told_which_one_is_missing(stack, shop):
+    shop.write(RETRYING)
+    shop.publish("orders", 3)
+    orders = shop.name("orders")
+    lesser = shop.start(MEANTIME_KEY=make_key(stack, "lesser", f"produce:{shop.app}", f"consume:{shop.app}.retry"))
+    shop.wait_until(lambda: "read" in lesser.log.read_text() and orders in lesser.log.read_text())
+    assert shop.records() == []
+    lesser.kill()
+    key = make_key(stack, "crew", f"read:{orders}", f"produce:{shop.app}", f"consume:{shop.app}.retry")
+    worker = shop.start(MEANTIME_KEY=key)
+    records = shop.wait_for(6)
+    assert sorted(record["attempt"] for record in records) == [1, 1, 1, 2, 2, 2]
+    assert worker.stop() == 0
+    with Client(stack.urls, key=key) as client:
+        with pytest.raises(Forbidden):
+            client.publish(orders, [{"n": 9}])
+        with pytest.raises(Forbidden):
+            client.create_topic("somebody-else.retry")
+
+
+def test_a_namespace_of_its_own_is_closed_to_those_without_the_password(stack, shop):
+    hosts = stack.places.zookeeper.partition("/")[0]
+    shop.write(PLAIN)
+    worker = shop.start("--namespace", NAMESPACE, MEANTIME_KEY=shop.key, MEANTIME_ZOOKEEPER_AUTH=DIGEST)
+    shop.publish("orders", 2)
+    shop.wait_for(2)
+    assert worker.stop() == 0
+    stranger = KazooClient(hosts)
+    member = KazooClient(hosts, auth_data=[("digest", DIGEST)])
+    stranger.start()
+    member.start()
+    try:
+        (queue,) = member.get_children(f"{NAMESPACE}/{shop.app}/queues")
+        path = f"{NAMESPACE}/{shop.app}/queues/{queue}"
+        assert json.loads(member.get(path)[0])["last"]
+        assert member.get_acls(path)[0] == [make_digest_acl(*DIGEST.split(":"), all=True)]
+        with pytest.raises(NoAuthError):
+            stranger.set(path, b'{"last": ""}')
+    finally:
+        stranger.stop()
+        member.stop()
+
+
+def test_a_reloading_worker_takes_up_new_code_and_survives_broken_code(shop):
+    shop.write(PLAIN.replace("$edition", "first"))
+    worker = shop.start("--reload", MEANTIME_KEY=shop.key)
+    shop.publish("orders", 1)
+    shop.wait_for(1)
+    shop.write("this is no Python")
+    shop.wait_until(lambda: "cannot be imported" in worker.log.read_text())
+    shop.publish("orders", 1, start=1)
+    shop.write(PLAIN.replace("$edition", "second"))
+    records = shop.wait_for(2)
+    assert [(record["event"]["n"], record["edition"]) for record in records] == [(0, "first"), (1, "second")]
+    assert worker.stop() == 0
