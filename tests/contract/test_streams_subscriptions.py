@@ -114,6 +114,7 @@ async def test_a_subscription_is_made_once(world: World, client: httpx.AsyncClie
     [
         {"event_types": []},
         {"event_types": ["nobody"]},
+        {"event_types": ["no\x00body"]},
         {"event_types": None},
         {"owning_application": ""},
         {"owning_application": None},

@@ -107,7 +107,8 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             log.exception("the ZooKeeper connection failed", host=host, port=port)
         good = bool(self.client._state == KeeperState.CONNECTED)
         if good:
-            log.warning("the ZooKeeper connection was dropped", host=host, port=port)
+            if not self.client._stopped.is_set():
+                log.warning("the ZooKeeper connection was dropped", host=host, port=port)
             self.client._session_callback(KeeperState.CONNECTING)
         return good
 

@@ -72,7 +72,7 @@ class StreamSettings(TypedDict, total=False):
 def starting_cursors(partitions: Iterable[Partition], start: str) -> list[Cursor]:
     """A cursor for every partition, at the `begin` or the `end` of what can be read."""
     if start.lower() not in ("begin", "end"):
-        raise Invalid(f"cursors are 'begin', 'end' or a list of Cursor, not {start!r}")
+        raise Invalid(f"begin at 'begin' or at 'end', or give one cursor per partition; {start!r} is neither")
     if start.lower() == "begin":
         return [Cursor(partition.partition, "BEGIN") for partition in partitions]
     return [Cursor(partition.partition, partition.newest_available_offset) for partition in partitions]
