@@ -32,9 +32,10 @@ up: $(READY) ## Run the whole system here; Ctrl-C stops it
 down: $(READY) ## Stop what `make up` or `meantime up --detach` started
 	$(BIN)/meantime down
 
-# These tests kill and freeze real processes against the clock. One that fails is run once more by itself, in plain sight.
+# Much of a service test is waiting, so two files run at a time. They kill and freeze real processes against the clock: one
+# that fails is run once more by itself, in plain sight.
 test: check ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
-	$(BIN)/pytest $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
+	$(BIN)/pytest -n 2 --dist loadfile $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
 
 check: $(READY) ## Formatting, lint, types, layers and unit tests
 	$(BIN)/ruff format --check src tests bench
