@@ -23,7 +23,7 @@ import pytest
 from topics_fault_consumer import now_ms
 from topics_history import Event, check, read
 
-from conftest import RunningStack
+from conftest import RunningStack, free_ports
 from meantime.stack.folder import Folder
 from meantime.stack.session import running
 
@@ -138,7 +138,7 @@ def crowd_of(topic: str, folder: Path, urls: list[str]) -> Iterator[Crowd]:
 @pytest.mark.timeout(MESSAGES / PER_SECOND * 6 + 240)
 async def test_nothing_is_lost_early_or_leased_twice_while_everything_is_killed(folder: Path) -> None:
     data = folder / "data"
-    with running(data, nodes=3, kafka=1, port=unusual_port()) as places:
+    with running(data, nodes=3, kafka=1, port=free_ports(3)) as places:
         stack = RunningStack(places, Folder(data))
         urls = stack.urls
         async with httpx.AsyncClient(timeout=10, headers=GROUP) as http:
@@ -155,11 +155,6 @@ async def test_nothing_is_lost_early_or_leased_twice_while_everything_is_killed(
         assert len({event.id for event in events if event.kind == "leased"}) == MESSAGES
         refused = [event for event in events if event.kind == "answered" and event.status != "ok"]
         assert refused, "the suite is to try what must be refused"
-
-
-def unusual_port() -> int:
-    """A killed node must get its port back: nobody else may take it meanwhile."""
-    return random.SystemRandom().randrange(21_000, 29_000)
 
 
 async def produce(http: httpx.AsyncClient, urls: list[str]) -> list[Event]:
