@@ -26,7 +26,7 @@ from streams_nodes import (
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.streams import switch_conclusion, switch_run
 from meantime.streams.postgres_switches import Superseded, SwitchStore
-from meantime.streams.switch import Owner, State
+from meantime.streams.switch import State
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -288,26 +288,30 @@ async def _never() -> None:
 
 
 async def test_who_was_taken_over_can_do_nothing_any_more(nodes: list[Node], client: httpx.AsyncClient) -> None:
+    """Both owners are alive and at work on it, so that no look for orphans comes in between."""
     name = await new_event_type(client)
     entry = await nodes[0].streams.catalog.reload(name)
-    switches = nodes[0].streams.switches
-    store: SwitchStore = switches._tools.store
-    mine = switches._new(switch_request(name), entry)
-    switches._mine.add(mine.id)
+    former, next_one = (node.streams.switches for node in nodes)
+    store: SwitchStore = former._tools.store
+    mine = former._new(switch_request(name), entry)
+    former._mine.add(mine.id)
+    next_one._mine.add(mine.id)
     await store.begin(mine)
-    await nodes[0].streams.switches._tools.topics.make(
-        nodes[0].streams.catalog.storage("kafka-2"), mine.new_topic, entry.event_type
-    )
+    await former._tools.topics.make(nodes[0].streams.catalog.storage("kafka-2"), mine.new_topic, entry.event_type)
     locked = await store.advance(mine, State.LOCKED)
-    taken = await store.take_over(locked, Owner("node-2", "someone"))
+    taken = await store.take_over(locked, next_one._tools.me())
     assert taken is not None
-    assert await store.take_over(locked, Owner("node-1", "again")) is None
+    assert await store.take_over(locked, former._tools.me()) is None
     with pytest.raises(Superseded):
         await store.advance(locked, State.SEALED)
     with pytest.raises(Superseded):
         await store.commit(locked, entry.active, (-1,), 0)
-    await switch_conclusion.roll_back(switches._tools, taken, "the test is over")
+    await asyncio.gather(former.conclude_orphans(), next_one.conclude_orphans())
+    assert await store.get(mine.id) == taken
+    await switch_conclusion.roll_back(next_one._tools, taken, "the test is over")
     assert len(await nodes[0].streams.catalog.timelines(name)) == 1
+    former._mine.discard(mine.id)
+    next_one._mine.discard(mine.id)
 
 
 def switch_request(name: str) -> Any:

@@ -34,14 +34,9 @@ class Report:
 
 
 def batch(*partitions: int, values: list[bytes] | None = None) -> tuple[Carrier, Batch, dict[int, Group]]:
-    carrier, groups = Carrier(), dict[int, Group]()
-    for index, partition in enumerate(partitions):
-        group = groups.setdefault(partition, Group(carrier, partition))
-        group.add(index, {"value": values[index] if values else b"%d" % index})
-    made = Batch(carrier, list(groups.values()), len(partitions), size=10)
-    for group in groups.values():
-        group.batch = made
-    return carrier, made, groups
+    carrier = Carrier()
+    made = Batch(carrier, values or [b"%d" % index for index in range(len(partitions))], partitions, size=10)
+    return carrier, made, dict(made.groups)
 
 
 def hear(group: Group, value: bytes, code: int | None = None, offset: int = 0) -> None:
@@ -70,6 +65,7 @@ async def test_what_a_seal_refuses_is_known_by_its_bytes() -> None:
     outcomes, details = made.results()
     assert outcomes == [W, R, R]
     assert set(details) == {1, 2}
+    assert made.offsets == {0: 5}
     assert not made.clean
 
 
@@ -122,3 +118,13 @@ async def test_what_was_written_beyond_the_end_of_a_timeline_is_disowned() -> No
     made.disown("left behind")
     assert not made.clean
     assert made.results() == ([F, F], {0: "left behind", 1: "left behind"})
+
+
+async def test_what_the_client_did_not_take_is_reported_with_what_it_took() -> None:
+    carrier, made, groups = batch(0, 1, 0, 1)
+    hear(groups[0], b"0", offset=4)
+    made.refuse_from(1, KafkaError(KafkaError._QUEUE_FULL))
+    assert made.done.done()
+    assert made.offsets == {0: 4}
+    assert made.results()[0] == [W, F, F, F]
+    assert carrier.released == 10

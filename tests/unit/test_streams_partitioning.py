@@ -23,6 +23,11 @@ def test_random_events_may_go_anywhere_and_do() -> None:
     assert partitioner(event_type("random")) is None
     assert set(anywhere(1000, 4)) == {0, 1, 2, 3}
     assert anywhere(3, 1) == [0, 0, 0]
+    assert {anywhere(1, 4)[0] for _ in range(200)} == {0, 1, 2, 3}
+
+
+def test_a_batch_of_random_events_is_spread_evenly() -> None:
+    assert sorted(Counter(anywhere(10, 4)).values()) == [2, 2, 3, 3]
 
 
 def test_equal_keys_share_a_partition_whatever_else_the_events_say() -> None:

@@ -10,8 +10,10 @@ Reports come one by one and are only counted; which event failed is worked out a
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 from confluent_kafka import KafkaError, Message
 
@@ -36,19 +38,33 @@ class Outcome(Enum):
 class Batch:
     """Events on their way to one topic. `done` is set when each has its outcome; until then all count as FAILED."""
 
-    __slots__ = ("_count", "_disowned", "_groups", "_left", "_producer", "_size", "clean", "done", "offsets")
+    __slots__ = (
+        "_disowned",
+        "_disturbances",
+        "_left",
+        "_partitions",
+        "_producer",
+        "_size",
+        "_values",
+        "clean",
+        "done",
+        "groups",
+        "offsets",
+    )
 
-    def __init__(self, producer: Carrier, groups: "list[Group]", count: int, size: int) -> None:
+    def __init__(self, producer: Carrier, values: Sequence[bytes], partitions: Sequence[int], size: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.clean = False
         """Every event is written."""
         self.offsets: dict[int, int] = {}
         """The last offset that was acknowledged in each partition."""
+        self.groups = {partition: Group(self, partition, count) for partition, count in Counter(partitions).items()}
         self._producer = producer
-        self._groups = groups
-        self._count = count
+        self._disturbances = producer.disturbances
+        self._values = values
+        self._partitions = partitions
         self._size = size
-        self._left = len(groups)
+        self._left = len(self.groups)
         self._disowned: str | None = None
 
     def group_done(self, partition: int, offset: int | None) -> None:
@@ -60,14 +76,19 @@ class Batch:
         if offset is not None:
             self.offsets[partition] = offset
         if not self._left:
-            self.clean = not any(group.failures for group in self._groups)
+            self.clean = not any(group.failures for group in self.groups.values())
             self.done.set_result(None)
+
+    def refuse_from(self, first: int, error: KafkaError) -> None:
+        """The client took the events before this one, and was not given those after it."""
+        for value, partition in zip(self._values[first:], self._partitions[first:], strict=True):
+            self.groups[partition].refused(value, error)
 
     def abandon(self) -> None:
         """Wait no longer. Nothing of it will ever be said to be written, also not what has been reported already: who
         abandons a batch counts on what was acknowledged until now."""
         if not self.done.done():
-            self._groups, self.offsets = [], {}
+            self.groups, self.offsets = {}, {}
             self.done.set_result(None)
 
     def disown(self, why: str) -> None:
@@ -76,67 +97,25 @@ class Batch:
 
     def results(self) -> tuple[list[Outcome], dict[int, str]]:
         """What became of each event, with what was said about those that were not written."""
-        outcomes, details = [Outcome.FAILED] * self._count, dict[int, str]()
-        for group in self._groups:
-            group.tell(outcomes, details)
+        outcomes, details = [Outcome.FAILED] * len(self._values), dict[int, str]()
+        for group in self.groups.values():
+            if group.complete:
+                self._tell(group, outcomes, details)
         if self._disowned is not None:
             written = [index for index, outcome in enumerate(outcomes) if outcome is Outcome.WRITTEN]
             details |= dict.fromkeys(written, self._disowned)
             outcomes = [Outcome.FAILED if outcome is Outcome.WRITTEN else outcome for outcome in outcomes]
         return outcomes, details
 
-
-class Group:
-    """The events of a batch that go to one partition, and the reports about them."""
-
-    __slots__ = ("_disturbances", "_indices", "_left", "_offset", "_producer", "batch", "failures", "messages", "partition")
-
-    def __init__(self, producer: Carrier, partition: int) -> None:
-        self.batch: Batch | None = None
-        self.partition = partition
-        self.messages: list[dict[str, Any]] = []
-        self.failures: list[tuple[bytes, KafkaError]] = []
-        self._producer = producer
-        self._disturbances = producer.disturbances
-        self._indices: list[int] = []
-        self._left = 0
-        self._offset: int | None = None
-
-    def add(self, index: int, message: dict[str, Any]) -> None:
-        self._indices.append(index)
-        self.messages.append(message)
-        self._left += 1
-
-    def heard(self, error: KafkaError | None, message: Message) -> None:
-        """A report. Written events are reported in order, so the last report has the last offset, unless some failed."""
-        self._left -= 1
-        if error is not None:
-            self.failures.append((message.value() or b"", error))
-        elif not self._left or self.failures:
-            self._offset = message.offset()
-        if not self._left:
-            assert self.batch is not None
-            self.batch.group_done(self.partition, self._offset)
-
-    def refuse(self, messages: list[dict[str, Any]], error: KafkaError) -> None:
-        """The client would not take these."""
-        self.failures += [(message["value"], error) for message in messages]
-        self._left -= len(messages)
-        if not self._left:
-            assert self.batch is not None
-            self.batch.group_done(self.partition, self._offset)
-
-    def tell(self, outcomes: list[Outcome], details: dict[int, str]) -> None:
+    def _tell(self, group: "Group", outcomes: list[Outcome], details: dict[int, str]) -> None:
         """A report does not say which event it is about, but its bytes do. Of equal ones the last are taken to have failed,
         since a seal lets the first pass."""
-        if self._left:
-            return
-        for index in self._indices:
-            outcomes[index] = Outcome.WRITTEN
         by_value: dict[bytes, list[int]] = {}
-        for index, message in zip(self._indices, self.messages, strict=True):
-            by_value.setdefault(message["value"], []).append(index)
-        for value, error in self.failures:
+        for index, partition in enumerate(self._partitions):
+            if partition == group.partition:
+                outcomes[index] = Outcome.WRITTEN
+                by_value.setdefault(self._values[index], []).append(index)
+        for value, error in group.failures:
             index = by_value[value].pop()
             outcomes[index] = self._outcome(error.code())
             details[index] = error.str()
@@ -147,3 +126,39 @@ class Group:
         if code == KafkaError.MSG_SIZE_TOO_LARGE and self._disturbances == self._producer.disturbances:
             return Outcome.REFUSED
         return Outcome.FAILED
+
+
+class Group:
+    """The events of a batch that go to one partition, and the reports about them."""
+
+    __slots__ = ("_batch", "_last", "_left", "failures", "partition")
+
+    def __init__(self, batch: Batch, partition: int, count: int) -> None:
+        self.partition = partition
+        self.failures: list[tuple[bytes, KafkaError]] = []
+        self._batch = batch
+        self._left = count
+        self._last: Message | None = None
+
+    @property
+    def complete(self) -> bool:
+        return not self._left
+
+    def heard(self, error: KafkaError | None, message: Message) -> None:
+        """A report. Written events are reported in order, so the last of them has the last offset."""
+        if error is not None:
+            self.refused(message.value() or b"", error)
+            return
+        self._last = message
+        self._left -= 1
+        if not self._left:
+            self._end()
+
+    def refused(self, value: bytes, error: KafkaError) -> None:
+        self.failures.append((value, error))
+        self._left -= 1
+        if not self._left:
+            self._end()
+
+    def _end(self) -> None:
+        self._batch.group_done(self.partition, None if self._last is None else self._last.offset())

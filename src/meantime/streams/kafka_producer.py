@@ -7,7 +7,8 @@ becomes one future. What is in flight is bounded in bytes; who finds no room wai
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import structlog
@@ -15,8 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
 from meantime.streams.kafka_admin import client_config
-from meantime.streams.kafka_batch import Batch, Group
+from meantime.streams.kafka_batch import Batch
 from meantime.streams.model import Storage
+from meantime.streams.records import Records
 
 log = structlog.get_logger(__name__)
 
@@ -75,40 +77,26 @@ class StorageProducer:
                     f"storage {self.storage.id!r} takes events more slowly than they are published", retry_after=1
                 ) from None
 
-    def send(self, topic: str, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]) -> Batch:
-        """Hand the events over, those of each partition in their order; never waits. Ask for `room` first."""
-        groups = self._grouped(values, partitions, keys)
-        size = sum(map(len, values))
-        batch = Batch(self, groups, len(values), size)
-        self._in_flight += size
+    def send(self, topic: str, records: Records) -> Batch:
+        """Hand the events over in their order; never waits. Ask for `room` first."""
+        batch = Batch(self, records.values, records.partitions, records.size)
+        self._in_flight += records.size
         self._batches += 1
-        for group in groups:
-            group.batch = batch
-            self._hand_over(topic, group)
+        self._hand_over(topic, records, batch)
         self._hasten()
         return batch
 
-    def _grouped(self, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]) -> list[Group]:
-        """The client honours a partition for a whole call only, so a call is made for each."""
-        groups: dict[int, Group] = {}
-        for index, partition in enumerate(partitions):
-            group = groups.get(partition)
-            if group is None:
-                group = groups[partition] = Group(self, partition)
-            group.add(index, {"value": values[index], "key": keys[index]} if keys else {"value": values[index]})
-        return list(groups.values())
-
-    def _hand_over(self, topic: str, group: Group) -> None:
-        """What the client refuses at once gets its report at once, so that a batch always completes."""
+    def _hand_over(self, topic: str, records: Records, batch: Batch) -> None:
+        """What the client does not take gets its report at once, so that a batch always completes. Nothing is made for each
+        event: what lives until the reports come would keep the garbage collector busy."""
+        produce, taken = self._producer.produce, 0
+        heard = {partition: group.heard for partition, group in batch.groups.items()}
         try:
-            if self._producer.produce_batch(topic, group.messages, group.partition, group.heard) == len(group.messages):
-                return
+            for value, partition, key in zip(records.values, records.partitions, records.keys or repeat(None), strict=False):
+                produce(topic, value, key, partition, heard[partition])
+                taken += 1
         except (KafkaException, BufferError) as error:
-            group.refuse(group.messages, _as_kafka_error(error))
-            return
-        for message in group.messages:
-            if "_error" in message:
-                group.refuse([message], message["_error"])
+            batch.refuse_from(taken, _as_kafka_error(error))
 
     def release(self, size: int) -> None:
         self._in_flight -= size

@@ -7,6 +7,7 @@ Partitions are numbered from 0, and named by these numbers as text.
 import random
 import zlib
 from collections.abc import Callable, Mapping
+from itertools import cycle, islice
 from typing import Any
 
 import msgspec
@@ -38,8 +39,9 @@ def partitioner(event_type: EventType) -> Partitioner | None:
 
 
 def anywhere(count: int, partitions: int) -> list[int]:
-    """Random places for `count` events."""
-    return random.choices(range(partitions), k=count) if partitions > 1 else [0] * count
+    """Places for `count` events: evenly spread, beginning at random."""
+    first = random.randrange(partitions)
+    return list(islice(cycle(range(partitions)), first, first + count))
 
 
 def key_paths(event_type: EventType) -> tuple[tuple[str, ...], ...]:

@@ -112,18 +112,17 @@ class Publisher:
         return recipe
 
     async def _send(self, name: str, records: Records, deadline: float) -> tuple[Timeline, Batch]:
-        size = records.size
         while True:
             await self._gate.wait_open(name, deadline)
             timeline = (await self._catalog.entry(name)).active
             producer = self._parts.producers.of(self._catalog.storage(timeline.storage_id))
-            await producer.room(size, deadline)
+            await producer.room(records.size, deadline)
             # From this look at the gate until the events are handed over nothing is awaited.
             if not self._gate.is_closed(name):
                 break
         flight = self._gate.enter(name)
         try:
-            batch = flight.batch = producer.send(timeline.topic, records.values, records.partitions, records.keys)
+            batch = flight.batch = producer.send(timeline.topic, records)
             await batch.done
             self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:

@@ -6,7 +6,8 @@ they ask nothing of an event, it is never parsed: its bytes are cut out of the b
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ MAX_EVENT_BYTES = 999_000
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
 _OPENING_BRACE = 0x7B
+_FIRST_BYTE = itemgetter(0)
 
 Event = dict[str, Any]
 
@@ -51,10 +53,11 @@ class Records:
     values: Sequence[bytes]
     partitions: Sequence[int]
     keys: Sequence[bytes | None] = ()
+    size: int = field(init=False)
+    """Bytes of all values."""
 
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.values))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", sum(map(len, self.values)))
 
     def select(self, indices: Sequence[int]) -> "Records":
         return Records(
@@ -75,7 +78,7 @@ def split(body: bytes) -> list[bytes]:
         raise Malformed("the body must be a JSON array of events") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
-    if not all(event[0] == _OPENING_BRACE for event in events):
+    if not {_OPENING_BRACE}.issuperset(map(_FIRST_BYTE, events)):
         raise Malformed("every event must be a JSON object")
     return events
 
