@@ -95,6 +95,6 @@ DECK: tuple[Accident, ...] = (
     Accident("initiator frozen between seal and commit", revive_initiator, ("sealed", "stop")),
     Accident("initiator killed with the lock", nothing, ("locked", "kill")),
     Accident("initiator killed at any moment", kill_initiator),
-    Accident("initiator frozen before the seal", revive_initiator, ("acknowledged", "stop")),
+    Accident("initiator frozen while it seals", revive_initiator, ("acknowledged", "stop")),
     Accident("none", nothing),
 )

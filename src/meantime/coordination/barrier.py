@@ -73,6 +73,18 @@ class VersionBarrier:
     async def wait_registered(self) -> None:
         await self._participant.registered.wait()
 
+    async def wait_here(self, version: int, timeout: float) -> None:
+        """Wait until this node itself has reacted to `version`; raises as `wait_for` does."""
+        session_id = self._session.id
+        try:
+            async with asyncio.timeout(timeout):
+                while self.version < version:
+                    await self._participant.reactions.beyond(self._participant.reactions.count)
+        except TimeoutError as error:
+            raise BarrierTimeout(version, [self.node_id], timeout) from error
+        if self._session.id != session_id:
+            raise CoordinationLost("the ZooKeeper session was lost while waiting for the own reaction")
+
     # All nodes
 
     async def bump(self) -> int:

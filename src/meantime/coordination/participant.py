@@ -40,6 +40,8 @@ class Participant:
         """Set from the first acknowledgement in a session until that session is lost."""
         self.situation = Situation()
         """What this node has reacted to last."""
+        self.reactions = Pulse()
+        """Beats after each reaction."""
         self.version_node: Znode | None = None
         """The version as it was seen last; None before the first look."""
         self._session = session
@@ -131,3 +133,4 @@ class Participant:
         except Exception as error:
             raise ReactionFailed(f"the reaction to version {situation.version} failed") from error
         self.situation, self._caught_up = situation, True
+        self.reactions.beat()

@@ -9,7 +9,8 @@ What keeps events from being lost
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import structlog
 
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 DRAIN_FOR = 2.0
 DRAIN_DEAD_FOR = 0.2
+FORESEE_FOR = 5.0
 
 Settle = Callable[[str], Awaitable[None]]
 """Return when no forced switch of the event type is open any more."""
@@ -47,7 +49,7 @@ class Reaction:
         self._steps = steps
         self._settle = settle
         self._notices: dict[str, Notice | None] = {}
-        self._warming: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __call__(self, version: int, locked: frozenset[str]) -> None:
         for name in locked:
@@ -59,15 +61,25 @@ class Reaction:
             raise failures[0]
 
     async def _locked(self, name: str) -> None:
+        draining = asyncio.ensure_future(self._gate.drained(name, DRAIN_FOR))
+        try:
+            notice = await self._notice(name)
+            if notice is not None and notice.force:
+                await self._let_go(name)
+            elif not await draining:
+                log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.inside(name))
+        finally:
+            draining.cancel()
+
+    async def _notice(self, name: str) -> Notice | None:
+        """What the lock says; who hears it for the first time prepares for what it announces."""
         holder = await self._steps.holder(name)
         notice = read_notice(holder) if holder else None
         if notice is not None and self._notices.get(name) != notice:
             self._warm(notice)
+            self._foresee(name)
         self._notices[name] = notice
-        if notice is not None and notice.force:
-            await self._let_go(name)
-        elif not await self._gate.drained(name, DRAIN_FOR):
-            log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.inside(name))
+        return notice
 
     async def _let_go(self, name: str) -> None:
         if not await self._gate.drained(name, DRAIN_DEAD_FOR):
@@ -79,17 +91,36 @@ class Reaction:
         if notice is not None and notice.force:
             await self._settle(name)
         try:
-            await self._catalog.reload(name)
+            await self._know_timelines(name, notice)
         except NotFound:
             log.debug("unlocked_event_type_is_unknown", event_type=name)
         self._notices.pop(name, None)
         self._gate.open(name)
 
+    async def _know_timelines(self, name: str, notice: Notice | None) -> None:
+        """They are read anew, unless what the lock announced has been read already: nothing newer can be there."""
+        if notice is None or (await self._catalog.entry(name)).active.topic != notice.topic:
+            await self._catalog.reload(name)
+
     def _warm(self, notice: Notice) -> None:
         """The first events after the switch should not have to wait for connections."""
-        task = asyncio.ensure_future(self._warm_up(notice))
-        self._warming.add(task)
-        task.add_done_callback(self._warming.discard)
+        self._spawn(self._warm_up(notice))
+
+    def _foresee(self, name: str) -> None:
+        """The commit is heard of before the lock goes: read it meanwhile."""
+        self._spawn(self._read_commit(name))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read_commit(self, name: str) -> None:
+        try:
+            async with asyncio.timeout(FORESEE_FOR):
+                await self._catalog.wait_for_change(name, await self._catalog.timelines(name))
+        except (TimeoutError, MeantimeError) as error:
+            log.debug("commit_not_foreseen", event_type=name, error=str(error))
 
     async def _warm_up(self, notice: Notice) -> None:
         try:

@@ -1,9 +1,12 @@
 """The initiator's part of a switch, up to the commit: each step is written down, so that another node can conclude it.
 
-    prepare ──► lock + first bump ──► all nodes acknowledge ──► seal, prove, snapshot ──► commit
+    prepare ──► lock + first bump ──┬──► all nodes acknowledge ──────┬──► snapshot ──► commit
+                                    └──► quiet here: seal and prove ─┘
 
 Everything slow is done before the lock: the new topic is made, connections for the seal and its proof are opened. From the
-lock on publishers wait, so what can be done at the same time is.
+lock on publishers wait, so what can be done at the same time is. The seal needs nobody's acknowledgement: what a slow
+node still sends is taken before it or refused by it, and then sent on by that node. It is begun when this node's own
+publishers are out, because by then those of the others are too, as a rule, and nothing has to be sent twice.
 """
 
 import asyncio
@@ -38,8 +41,7 @@ class SwitchRun:
         await self._prepare()
         passing("prepared")
         await self._lock()
-        passing("acknowledged")
-        ends = None if self._left_behind else await self._seal()
+        ends = None if self._left_behind else await self._snapshot()
         passing("sealed")
         self.switch = await self._tools.store.commit(self.switch, self._active, ends, self._tools.clock.now_ms())
         self._log.info("switch_committed", new_topic=self.switch.new_topic, since_lock_ms=self._since_lock_ms())
@@ -88,20 +90,37 @@ class SwitchRun:
         version = await self._tools.steps.begin(str(self.switch.id), self.switch.event_type, notice)
         self._log.info("switch_locked", version=version, since_lock_ms=self._since_lock_ms())
         passing("locked")
+        # Both come to their end, also when one fails: a seal that is still under way could not be taken back.
+        results = await asyncio.gather(self._acknowledged(version), self._seal(version), return_exceptions=True)
+        for result in results:
+            if result is not None:
+                raise result
+
+    async def _acknowledged(self, version: int) -> None:
+        await self._tools.barrier.wait_for(version, self._tools.options.barrier_for)
+        self._log.info("switch_acknowledged_by_all", version=version, since_lock_ms=self._since_lock_ms())
+        passing("acknowledged")
+
+    async def _seal(self, version: int) -> None:
+        """Who was taken over finds out before it touches the topic."""
         self.switch, _ = await asyncio.gather(
             self._tools.store.advance(self.switch, State.LOCKED),
-            self._tools.barrier.wait_for(version, self._tools.options.barrier_for),
+            self._tools.barrier.wait_here(version, self._tools.options.barrier_for),
         )
-        self._log.info("switch_acknowledged_by_all", version=version, since_lock_ms=self._since_lock_ms())
-
-    async def _seal(self) -> tuple[int, ...]:
-        sealer = self._tools.sealer(self._source)
-        topic, partitions = self._active.topic, self._active.partitions
+        if self._left_behind:
+            return
+        sealer, topic = self._tools.sealer(self._source), self._active.topic
         await sealer.seal_surveyed(topic, self.switch.old_settings)
         self._log.info("switch_sealing", topic=topic, since_lock_ms=self._since_lock_ms())
-        await sealer.prove(topic, partitions)
+        await sealer.prove(topic, self._active.partitions)
+        self._log.info("switch_proved", topic=topic, since_lock_ms=self._since_lock_ms())
+
+    async def _snapshot(self) -> tuple[int, ...]:
+        """Where the sealed topic ends."""
+        topic = self._active.topic
         self.switch, ends = await asyncio.gather(
-            self._tools.store.advance(self.switch, State.SEALED), sealer.end(topic, partitions)
+            self._tools.store.advance(self.switch, State.SEALED),
+            self._tools.sealer(self._source).end(topic, self._active.partitions),
         )
         self._log.info("switch_sealed", topic=topic, latest_offsets=ends, since_lock_ms=self._since_lock_ms())
         return ends
