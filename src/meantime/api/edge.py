@@ -9,8 +9,9 @@ import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import lru_cache
+from secrets import token_hex
 from typing import Any, Protocol
-from uuid import uuid4
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
@@ -33,6 +34,11 @@ FLOW_ID = re.compile(r"[\x21-\x7e]{1,128}")
 REQUESTS = Counter("meantime_http_requests_total", "Answered requests.", ["method", "route", "status"], registry=REGISTRY)
 SECONDS = Histogram("meantime_http_request_seconds", "Time until the answer began.", ["method", "route"], registry=REGISTRY)
 OPEN = Gauge("meantime_http_requests_open", "Requests being worked on, open streams included.", registry=REGISTRY)
+
+
+@lru_cache(maxsize=1024)
+def _meters(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+    return REQUESTS.labels(method, route, status), SECONDS.labels(method, route)
 
 
 class Door(Protocol):
@@ -103,7 +109,7 @@ class _Exchange:
         limits = edge._limits
         self._body = Body(headers.get(b"content-encoding", b""), limits.max_body_bytes, limits.body_timeout)
         given = headers.get(b"x-flow-id", b"").decode("latin-1")
-        self.flow_id = given if FLOW_ID.fullmatch(given) else uuid4().hex
+        self.flow_id = given if FLOW_ID.fullmatch(given) else token_hex(16)
 
     async def receive(self) -> Message:
         if self._body_read:
@@ -142,8 +148,9 @@ class _Exchange:
 
     def _count(self, status: int) -> None:
         route = self._scope.get("path_template") or "other"
-        REQUESTS.labels(self._scope["method"], route, status).inc()
-        SECONDS.labels(self._scope["method"], route).observe(time.perf_counter() - self._began)
+        requests, seconds = _meters(self._scope["method"], route, status)
+        requests.inc()
+        seconds.observe(time.perf_counter() - self._began)
 
     async def refuse(self, error: MeantimeError) -> None:
         answer = rendered(error)

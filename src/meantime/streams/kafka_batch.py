@@ -136,7 +136,7 @@ class Group:
     def __init__(self, batch: Batch, partition: int, count: int) -> None:
         self.partition = partition
         self.failures: list[tuple[bytes, KafkaError]] = []
-        self._batch = batch
+        self._batch: Batch | None = batch
         self._left = count
         self._last: Message | None = None
 
@@ -161,4 +161,7 @@ class Group:
             self._end()
 
     def _end(self) -> None:
-        self._batch.group_done(self.partition, None if self._last is None else self._last.offset())
+        """The batch is let go, so that both are gone with their last reader and leave nothing to the garbage collector."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.group_done(self.partition, None if self._last is None else self._last.offset())

@@ -83,19 +83,20 @@ class Sealer:
                     storage_id=self.admin.storage.id,
                 )
 
-    async def end(self, topic: str, partitions: int) -> tuple[int, ...]:
+    async def ends(self, topic: str, partitions: int) -> list[int]:
+        """Where each partition ends for now; not an answer yet, see `end`."""
+        return await self.admin.end_offsets(topic, partitions)
+
+    async def end(self, topic: str, partitions: int, before: list[int]) -> tuple[int, ...]:
         """The last offset of each partition of a sealed topic, -1 where nothing was ever written.
 
         What was accepted just before the seal may still be on its way to the replicas, so the end is taken only when it
-        has been the same twice.
+        has been the same twice: now and `before`, which was looked at some milliseconds ago.
         """
-        before: list[int] | None = None
-        while True:
-            ends = await self.admin.end_offsets(topic, partitions)
-            if ends == before:
-                return tuple(end - 1 for end in ends)
+        while (ends := await self.ends(topic, partitions)) != before:
             before = ends
             await asyncio.sleep(0.003)
+        return tuple(end - 1 for end in ends)
 
     async def _refuses_the_future(self, topic: str) -> bool:
         settings = await self.admin.topic_settings(topic)

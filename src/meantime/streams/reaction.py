@@ -20,6 +20,7 @@ from meantime.streams.acknowledged import Acknowledged
 from meantime.streams.catalog import Catalog
 from meantime.streams.gate import Gate
 from meantime.streams.kafka_producer import Producers
+from meantime.streams.model import Storage
 from meantime.streams.switch import Notice, read_notice
 
 log = structlog.get_logger(__name__)
@@ -124,7 +125,13 @@ class Reaction:
 
     async def _warm_up(self, notice: Notice) -> None:
         try:
-            await self._catalog.reload_storages()
-            await self._producers.of(self._catalog.storage(notice.storage_id)).warm(notice.topic)
+            await self._producers.of(await self._storage(notice.storage_id)).warm(notice.topic)
         except MeantimeError as error:
             log.info("warm_up_failed", storage_id=notice.storage_id, error=error.detail)
+
+    async def _storage(self, id: str) -> Storage:
+        try:
+            return self._catalog.storage(id)
+        except NotFound:
+            await self._catalog.reload_storages()
+            return self._catalog.storage(id)

@@ -34,6 +34,7 @@ class SwitchRun:
         self._source = tools.catalog.storage(switch.old_storage_id)
         self._log = log.bind(event_type=switch.event_type, switch=str(switch.id))
         self._left_behind = False
+        self._seen_ends: list[int] = []
         self.switch = switch
         self.locked_at = 0.0
 
@@ -112,16 +113,17 @@ class SwitchRun:
         sealer, topic = self._tools.sealer(self._source), self._active.topic
         await sealer.seal_surveyed(topic, self.switch.old_settings)
         self._log.info("switch_sealing", topic=topic, since_lock_ms=self._since_lock_ms())
-        await sealer.prove(topic, self._active.partitions)
+        self.switch, self._seen_ends, _ = await asyncio.gather(
+            self._tools.store.advance(self.switch, State.SEALED),
+            sealer.ends(topic, self._active.partitions),
+            sealer.prove(topic, self._active.partitions),
+        )
         self._log.info("switch_proved", topic=topic, since_lock_ms=self._since_lock_ms())
 
     async def _snapshot(self) -> tuple[int, ...]:
         """Where the sealed topic ends."""
-        topic = self._active.topic
-        self.switch, ends = await asyncio.gather(
-            self._tools.store.advance(self.switch, State.SEALED),
-            self._tools.sealer(self._source).end(topic, self._active.partitions),
-        )
+        sealer, topic = self._tools.sealer(self._source), self._active.topic
+        ends = await sealer.end(topic, self._active.partitions, self._seen_ends)
         self._log.info("switch_sealed", topic=topic, latest_offsets=ends, since_lock_ms=self._since_lock_ms())
         return ends
 
