@@ -1,6 +1,7 @@
 """Event types: declared, adopted, changed and deleted on one node, seen on the other."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -92,6 +93,22 @@ async def test_a_bad_declaration_is_answered_with_a_problem(client: httpx.AsyncC
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
+
+
+async def test_a_compatible_schema_may_only_grow(client: httpx.AsyncClient) -> None:
+    def schema(**properties: str) -> dict[str, str]:
+        kinds = {key: {"type": kind} for key, kind in properties.items()}
+        return {"type": "json_schema", "schema": json.dumps({"properties": kinds})}
+
+    name = await new_event_type(client, compatibility_mode="compatible", schema=schema(id="string"))
+    grown = await client.put(f"/event-types/{name}", json={"schema": schema(id="string", note="string")})
+    assert grown.status_code == 200
+    for change in ({"schema": schema(note="string")}, {"schema": schema(id="integer")}, {"compatibility_mode": "none"}):
+        refused = await client.put(f"/event-types/{name}", json=change)
+        assert refused.status_code == 422
+        assert "compatib" in refused.json()["detail"]
+    kept = (await client.get(f"/event-types/{name}")).json()
+    assert (kept["schema"]["schema"], kept["schema"]["version"]) == (schema(id="string", note="string")["schema"], "1.1.0")
 
 
 async def test_an_unknown_event_type_is_not_found_anywhere(client: httpx.AsyncClient) -> None:

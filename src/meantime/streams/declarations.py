@@ -1,7 +1,8 @@
 """Declarations of event types: from what a client sends to what is kept, as pure decisions.
 
 Unknown and read-only fields are ignored, `null` counts as absent, an update keeps what it does not mention. What cannot
-be changed (name, category, number of partitions, clean-up policy) is refused rather than ignored.
+be changed (name, category, number of partitions, clean-up policy, what a compatible schema promised) is refused rather than
+ignored.
 """
 
 import re
@@ -12,16 +13,16 @@ import msgspec
 
 from meantime.errors import Invalid
 from meantime.names import check_event_type, has_nul
+from meantime.streams.compatibility import MODES, check_change
 from meantime.streams.enrichment import rfc3339
 from meantime.streams.model import EventType
 from meantime.streams.partitioning import HASH, RANDOM, STRATEGIES
-from meantime.streams.validation import CATEGORIES, UNDEFINED, Validation
+from meantime.streams.validation import CATEGORIES, UNDEFINED, Validation, declared_schema
 
 MAX_PARTITIONS = 32
 TWO_DAYS_MS = 2 * 24 * 3600 * 1000
 LONGEST_RETENTION_MS = 10 * 366 * 24 * 3600 * 1000
 CLEANUP_POLICIES = ("delete", "compact", "compact_and_delete")
-COMPATIBILITY_MODES = ("compatible", "forward", "none")
 ENRICHMENT = "metadata_enrichment"
 
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -91,6 +92,12 @@ def redeclare(current: EventType, given: Mapping[str, Any], now_ms: int, min_ret
     updated = _event_type(_convert(merged), merged, now_ms, min_retention_ms, current)
     if updated.partitions != current.partitions:
         raise Invalid(f"the number of partitions cannot be changed: it is {current.partitions}")
+    check_change(
+        current.document["compatibility_mode"],
+        updated.document["compatibility_mode"],
+        declared_schema(current.document),
+        declared_schema(updated.document),
+    )
     return updated
 
 
@@ -138,7 +145,7 @@ def _check_words(declaration: Declaration) -> None:
     _check_word("category", declaration.category, CATEGORIES)
     _check_word("partition_strategy", declaration.partition_strategy, STRATEGIES)
     _check_word("cleanup_policy", declaration.cleanup_policy, CLEANUP_POLICIES)
-    _check_word("compatibility_mode", declaration.compatibility_mode, COMPATIBILITY_MODES)
+    _check_word("compatibility_mode", declaration.compatibility_mode, MODES)
     _check_word("schema.type", declaration.schema.type, ("json_schema",))
     for strategy in declaration.enrichment_strategies or ():
         _check_word("enrichment_strategies", strategy, (ENRICHMENT,))
