@@ -164,3 +164,13 @@ async def test_what_could_not_be_written_down_is_written_later() -> None:
     ledger.down = False
     await acknowledged.write()
     assert ledger.rows == {Place("default", "t", 0): 5}
+
+
+async def test_only_those_who_outlast_the_wait_are_late() -> None:
+    gate = Gate()
+    flights = [gate.enter("orders"), gate.enter("orders"), gate.enter("bills")]
+    gate.leave(flights[0])
+    assert gate.wait_no_longer("orders") == 1
+    assert gate.wait_no_longer("nothing") == 0
+    assert [flight.late for flight in flights] == [False, True, False]
+    assert not gate.enter("orders").late

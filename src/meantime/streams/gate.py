@@ -31,10 +31,12 @@ class Abandonable(Protocol):
 class Flight:
     """One publish that is inside its gate."""
 
-    __slots__ = ("batch", "event_type")
+    __slots__ = ("batch", "event_type", "late")
 
     def __init__(self, event_type: str) -> None:
         self.event_type = event_type
+        self.late = False
+        """Nobody waits for it any more: its timeline may have been closed before its end was known."""
         self.batch: Abandonable | None = None
 
 
@@ -106,6 +108,13 @@ class Gate:
         except TimeoutError:
             return False
         return True
+
+    def wait_no_longer(self, event_type: str) -> int:
+        """Those inside are late; says how many."""
+        flights = self._flights.get(event_type, set())
+        for flight in flights:
+            flight.late = True
+        return len(flights)
 
     def abandon(self, event_type: str) -> int:
         """Let those inside go without an answer from their storage; says how many."""

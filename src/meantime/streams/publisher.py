@@ -127,17 +127,18 @@ class Publisher:
             self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:
             self._gate.leave(flight)
-        if not self._parts.standing.counted:
+        if flight.late or not self._parts.standing.counted:
             await self._answer_for(timeline, batch)
         return timeline, batch
 
     async def _answer_for(self, timeline: Timeline, batch: Batch) -> None:
-        """A forced switch would not ask this node what it has written, so it says so before it acknowledges anything."""
+        """Whoever closes the timeline did not wait for this node, or not for this publish: it makes sure that what was
+        written lies inside before it acknowledges anything."""
         if not batch.offsets:
             return
         try:
             if not await self._parts.switches.acknowledge(timeline, batch.offsets):
-                batch.disown("the storage was left by a forced switch; the event will not be read")
+                batch.disown("the storage was left before the event was written; it will not be read")
         except MeantimeError as error:
             batch.disown(f"written, but it is not sure that it will be read: {error.detail}")
 

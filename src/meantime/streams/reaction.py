@@ -2,7 +2,8 @@
 
 What keeps events from being lost
 - A lock is acknowledged when nobody is inside its gate any more. A publish that takes too long does not hold the barrier up
-  for ever: after a bounded wait it is left to the seal, which either comes after it or refuses it.
+  for ever: after a bounded wait it is left to the seal, which either comes after it or refuses it, and what such a publish
+  has written is compared with the end of the timeline before it is acknowledged.
 - A gate is opened only after the timelines were read anew.
 - Under a forced lock there is no seal to rely on. Those inside are let go unanswered, and what was acknowledged is written
   down before the lock is. When the lock vanishes its gate stays closed until that switch is settled.
@@ -68,7 +69,7 @@ class Reaction:
             if notice is not None and notice.force:
                 await self._let_go(name)
             elif not await draining:
-                log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.inside(name))
+                log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.wait_no_longer(name))
         finally:
             draining.cancel()
 
