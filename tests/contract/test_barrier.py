@@ -8,6 +8,7 @@ from zookeeper_tools import eventually, expire, own_root
 
 from meantime.coordination.barrier import open_barrier
 from meantime.coordination.session import open_session
+from meantime.coordination.switching import SwitchSteps
 from meantime.errors import BarrierTimeout, Conflict, CoordinationLost
 
 
@@ -118,6 +119,44 @@ async def test_who_does_not_react_is_named_at_the_timeout(nodes) -> None:
     second.gate.set()
     third.gate.set()
     await first.barrier.wait_for(version, timeout=5)
+
+
+async def test_the_own_reaction_can_be_waited_for_without_the_others(nodes) -> None:
+    first, second, _ = nodes
+    second.gate.clear()
+    version = await first.barrier.bump()
+    await first.barrier.wait_here(version, timeout=5)
+    assert first.reactions[-1] == (version, frozenset())
+    with pytest.raises(BarrierTimeout) as timeout:
+        await second.barrier.wait_here(version, timeout=0.3)
+    assert timeout.value.missing == ["node-2"]
+    second.gate.set()
+    await second.barrier.wait_here(version, timeout=5)
+
+
+async def test_a_switch_adds_two_also_when_others_move_the_version_meanwhile(nodes) -> None:
+    first, second, _ = nodes
+    steps = SwitchSteps(first.session)
+    await steps.prepare()
+    await second.barrier.bump()
+    assert await steps.begin("s1", "orders", b"s1") == 2
+    assert await steps.holder("orders") == b"s1"
+    await second.barrier.bump()
+    assert await steps.end("s1", "orders") == 4
+    assert await steps.end("s1", "orders") == 4
+    assert await steps.holder("orders") is None
+
+
+async def test_a_lock_that_is_not_the_own_one_is_left_alone(nodes) -> None:
+    first, second, _ = nodes
+    steps = SwitchSteps(first.session)
+    await steps.prepare()
+    await steps.begin("s1", "orders", b"s1")
+    await first.barrier.unlock("orders", b"s1")
+    await second.barrier.lock("orders", b"another")
+    await second.barrier.bump()
+    assert await steps.end("s1", "orders") == 3
+    assert await steps.holder("orders") == b"another"
 
 
 async def test_a_failed_reaction_is_tried_again_and_not_acknowledged(nodes) -> None:
