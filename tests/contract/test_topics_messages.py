@@ -228,6 +228,18 @@ async def test_deleting_again_is_fine_and_never_seen_is_not(http: httpx.AsyncCli
     assert (await create(http, topic, {"id": "a", "after_ms": 0})).status_code == 201
 
 
+async def test_a_message_may_have_the_name_of_a_route(http: httpx.AsyncClient, topic: str) -> None:
+    where = f"/topics/{topic}/messages/delete"
+    assert (await create(http, topic, {"id": "delete", "after_ms": 60_000, "body": 1})).status_code == 201
+    assert (await http.get(where, headers=GROUP)).json()["id"] == "delete"
+    assert (await http.patch(where, headers=GROUP, json={"after_ms": 90_000})).json()["version"] == 2
+    assert (await http.delete(where, headers=OTHERS)).status_code == 403
+    assert (await http.delete(where, headers=GROUP)).status_code == 204
+    assert (await http.get(where, headers=GROUP)).status_code == 404
+    again = await http.post(where, headers=GROUP, json={"ids": ["delete", "never"]})
+    assert [one["status"] for one in again.json()["results"]] == ["ok", "not_found"]
+
+
 async def test_a_deleted_id_stays_taken_for_the_dedupe_window(http: httpx.AsyncClient, topic: str) -> None:
     await http.put(f"/topics/{topic}", json={"dedupe_ms": 700})
     await create(http, topic, {"id": "owner", "after_ms": 60_000}, {"id": "consumer", "after_ms": 0})

@@ -7,6 +7,7 @@ from litestar import Response, delete, get, post
 from litestar.params import Dependency, FromPath, FromQuery, QueryParameter
 
 from meantime.api.identity import AnyRequest, allow
+from meantime.errors import Malformed
 from meantime.timers.slice import Timers
 from meantime.timers.status import TimersStatus
 
@@ -46,6 +47,21 @@ async def cancel_timer(
     request: AnyRequest, timers: TheTimers, token: FromPath[str], at: FromQuery[int | None] = None
 ) -> TimerView:
     """409 `already_fired` when it is too late. A token of one's own may need `at`, its second."""
+    return await _cancelled(request, timers, token, at)
+
+
+@delete("/timers/load", include_in_schema=False, status_code=202)
+async def cancel_timer_called_load(request: AnyRequest, timers: TheTimers, at: FromQuery[int | None] = None) -> TimerView:
+    """A token may be any name, also that of a page of timers."""
+    return await _cancelled(request, timers, "load", at)
+
+
+@delete("/timers/status", include_in_schema=False, status_code=202)
+async def cancel_timer_called_status(request: AnyRequest, timers: TheTimers, at: FromQuery[int | None] = None) -> TimerView:
+    return await _cancelled(request, timers, "status", at)
+
+
+async def _cancelled(request: AnyRequest, timers: Timers, token: str, at: int | None) -> TimerView:
     allow(request, "timers")
     timer = await timers.cancel(token, at)
     return TimerView(timer.token, timer.second)
@@ -55,7 +71,12 @@ async def cancel_timer(
 async def show_timer(
     request: AnyRequest, timers: TheTimers, token: FromPath[str], at: FromQuery[int | None] = None
 ) -> TimerView:
-    """`pending`, `fired`, `cancelled` or `rejected`; known until some time after its second."""
+    """`pending`, `fired`, `cancelled` or `rejected`; known until some time after its second. A timer that is called `load`
+    or `status`, as a page of timers is, is shown where its second is given."""
+    return await _shown(request, timers, token, at)
+
+
+async def _shown(request: AnyRequest, timers: Timers, token: str, at: int | None) -> TimerView:
     allow(request, "timers")
     standing = await timers.show(token, at)
     return TimerView(standing.token, standing.second, standing.state.word, standing.fired_at_ms)
@@ -65,19 +86,36 @@ async def show_timer(
 async def load_timers(
     request: AnyRequest,
     timers: TheTimers,
-    start: Annotated[int, QueryParameter(name="from")],
-    end: Annotated[int, QueryParameter(name="to")],
-    step: FromQuery[int],
-) -> Load:
+    start: Annotated[int | None, QueryParameter(name="from")] = None,
+    end: Annotated[int | None, QueryParameter(name="to")] = None,
+    step: FromQuery[int | None] = None,
+    at: FromQuery[int | None] = None,
+) -> Load | TimerView:
     """Half-open slots of `step` seconds, at most 10,000; every slot is listed."""
+    if at is not None:
+        return await _shown(request, timers, "load", at)
     allow(request, "timers")
+    if start is None or end is None or step is None:
+        raise Malformed("give from, to and step, in seconds")
     return Load([Slot(start, pending) for start, pending in await timers.load(start, end, step)])
 
 
 @get("/timers/status", tags=["timers"], summary="How the oscillator, the Spark job, dispatchers and the ledger are")
-async def timers_status(request: AnyRequest, timers: TheTimers) -> TimersStatus:
+async def timers_status(
+    request: AnyRequest, timers: TheTimers, at: FromQuery[int | None] = None
+) -> TimersStatus | TimerView:
+    if at is not None:
+        return await _shown(request, timers, "status", at)
     allow(request, "timers")
     return await timers.status()
 
 
-ROUTES = [set_timers, cancel_timer, show_timer, load_timers, timers_status]
+ROUTES = [
+    set_timers,
+    cancel_timer,
+    cancel_timer_called_load,
+    cancel_timer_called_status,
+    show_timer,
+    load_timers,
+    timers_status,
+]

@@ -19,6 +19,10 @@ TheTopics = Annotated[Topics, Dependency(skip_validation=True)]
 
 MOST_LISTED = 1_000
 
+# `delete` is also the name of a way to delete many at once; a message may bear it all the same.
+BULK = "delete"
+MESSAGE = ["/topics/{topic:str}/messages/{message_id:str}", f"/topics/{{topic:str}}/messages/{BULK}"]
+
 
 @post("/topics/{topic:str}/messages", tags=["topics"], summary="Create messages")
 async def create(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
@@ -49,12 +53,12 @@ async def list_messages(
     return _json({"messages": [message_view(message, now_ms) for message in found], "next": following})
 
 
-@get("/topics/{topic:str}/messages/{message_id:str}", tags=["topics"], summary="A message, for its owner or holder")
+@get(MESSAGE, tags=["topics"], summary="A message, for its owner or holder")
 async def get_message(
     request: AnyRequest,
     topics: TheTopics,
     topic: FromPath[str],
-    message_id: FromPath[str],
+    message_id: FromPath[str] = BULK,
     consumer_id: FromQuery[str | None] = None,
 ) -> Response[bytes]:
     group = producer_group(request) if request.headers.get("X-Producer-Group") else None
@@ -67,8 +71,10 @@ async def get_message(
     return _json(message_view(message, topics.clock.now_ms()))
 
 
-@patch("/topics/{topic:str}/messages/{message_id:str}", tags=["topics"], summary="Move a message in time")
-async def move(request: AnyRequest, topics: TheTopics, topic: FromPath[str], message_id: FromPath[str]) -> Response[bytes]:
+@patch(MESSAGE, tags=["topics"], summary="Move a message in time")
+async def move(
+    request: AnyRequest, topics: TheTopics, topic: FromPath[str], message_id: FromPath[str] = BULK
+) -> Response[bytes]:
     """`{at_ms | after_ms, version?}`, by its owner. 409 `leased` while a consumer has it, `stale_version` if it changed."""
     group = producer_group(request)
     form = read(await request.body(), MoveForm)
@@ -76,19 +82,19 @@ async def move(request: AnyRequest, topics: TheTopics, topic: FromPath[str], mes
     return _json({"id": message_id, "version": outcome.version, "at_ms": outcome.at_ms})
 
 
-@delete("/topics/{topic:str}/messages/{message_id:str}", tags=["topics"], summary="Delete a message", status_code=204)
+@delete(MESSAGE, tags=["topics"], summary="Delete a message", status_code=204)
 async def delete_message(
     request: AnyRequest,
     topics: TheTopics,
     topic: FromPath[str],
-    message_id: FromPath[str],
+    message_id: FromPath[str] = BULK,
     version: FromQuery[int | None] = None,
 ) -> None:
     """By its owner; again is fine. 409 `leased` while a consumer has it."""
     await topics.delete(topic, message_id, producer_group(request), version)
 
 
-@post("/topics/{topic:str}/messages/delete", tags=["topics"], summary="Delete messages", status_code=200)
+@post(f"/topics/{{topic:str}}/messages/{BULK}", tags=["topics"], summary="Delete messages", status_code=200)
 async def delete_messages(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
     """`{"ids": [...]}`, by their owner; one result per id, in their order."""
     group = producer_group(request)

@@ -50,7 +50,8 @@ class Call(Generic[T]):
 
 def path(*parts: str, query: Mapping[str, object] | None = None) -> str:
     """`path("topics", "a", query={"version": 3})` is `/topics/a?version=3`; absent values are left out."""
-    address = "".join(f"/{quote(part, safe='@:')}" for part in parts)
+    # Dots alone are a name like any other here, and would be a step up in a path.
+    address = "".join(f"/{quote(part, safe='@:') if part.strip('.') else part.replace('.', '%2E')}" for part in parts)
     given = {name: value for name, value in (query or {}).items() if value is not None}
     return f"{address}?{urlencode(given)}" if given else address
 
