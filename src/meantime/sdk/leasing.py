@@ -84,6 +84,7 @@ def delete_leases(topic: str, consumer_id: str, leases: Sequence[Held]) -> Call[
 
 
 def _change(verb: str, topic: str, consumer_id: str, leases: Sequence[Held], after_ms: int | None) -> Call[list[Outcome]]:
-    entries: list[dict[str, Any]] = [fields(id=lease.id, version=lease.version, after_ms=after_ms) for lease in leases]
+    more = fields(after_ms=after_ms)
+    entries: list[dict[str, Any]] = [{"id": lease.id, "version": lease.version, **more} for lease in leases]
     target = path("topics", topic, "leases", verb)
     return Call("POST", target, read_outcomes, body({"consumer_id": consumer_id, "leases": entries}), JSON)

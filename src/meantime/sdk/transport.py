@@ -17,11 +17,11 @@ import httpx
 
 from meantime.sdk.calls import Answer, Call
 from meantime.sdk.core import Core, Done, Pause, Request, reason
+from meantime.sdk.wire import CONNECT_FOR, Wires, direct
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-CONNECT_FOR = 5.0
 #: Failures after which it is certain that no node has seen the request.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=15)
@@ -96,20 +96,26 @@ class AsyncSender:
     def __init__(self, core: Core, verify: SSLContext | bool, transport: httpx.AsyncBaseTransport | None) -> None:
         self.core = core
         self._http = httpx.AsyncClient(verify=_trust(core, verify), transport=transport, limits=LIMITS, mounts=DIRECT)
+        self._wires = Wires() if transport is None and all(map(direct, core.urls)) else None
 
     async def send(self, call: Call[T], *, retry_for: float | None = None) -> T:
         exchange = self.core.begin(call, retry_for=retry_for)
         while True:
             outcome: Done[T] | Pause
             try:
-                response = await self._http.request(**_arguments(exchange.request()))
+                answer = await self._ask(exchange.request())
             except httpx.TransportError as error:
                 outcome = exchange.failed(error, arrived=not isinstance(error, NEVER_SENT))
             else:
-                outcome = exchange.answered(_answer(response))
+                outcome = exchange.answered(answer)
             if isinstance(outcome, Done):
                 return outcome.value
             await asyncio.sleep(outcome.seconds)
+
+    async def _ask(self, request: Request) -> Answer:
+        if self._wires is not None:
+            return await self._wires.request(request)
+        return _answer(await self._http.request(**_arguments(request)))
 
     @asynccontextmanager
     async def stream(self, call: Call[Any], *, silence_for: float) -> AsyncIterator[AsyncStream]:
@@ -132,6 +138,8 @@ class AsyncSender:
             await asyncio.sleep(outcome.seconds)
 
     async def aclose(self) -> None:
+        if self._wires is not None:
+            self._wires.close()
         await self._http.aclose()
 
 

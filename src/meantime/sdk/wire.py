@@ -1,0 +1,177 @@
+"""The short way to a node: HTTP/1.1 over a plain connection, for calls whose whole answer is wanted.
+
+A call with httpx costs the client 0.8 ms, whatever it is for; creating 100 messages costs the node little more. Here it is
+a tenth of that. This way is taken where nothing lies between client and node, no TLS and no proxy; all else, and every
+stream, goes through httpx. Failures are raised as httpx names them, so nobody has to know which way was taken.
+
+    idle ──► asked ──► answered ──► idle
+               └─────► broken or given up: the connection is closed
+"""
+
+import asyncio
+import time
+from functools import lru_cache
+from typing import cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httptools
+import httpx
+
+from meantime.sdk.calls import Answer
+from meantime.sdk.core import Request
+
+CONNECT_FOR = 5.0
+#: A node closes idle connections later than this.
+KEPT_FOR = 15.0
+MOST_KEPT = 100
+SCHEME = "http://"
+
+Place = tuple[str, int]
+
+
+def direct(url: str) -> bool:
+    """Whether the node at this address can be reached the short way."""
+    host = urlsplit(url).hostname or ""
+    if not url.startswith(SCHEME) or "@" in url:
+        return False
+    return host in ("127.0.0.1", "localhost", "::1") or not getproxies().keys() & {"http", "all"} or bool(proxy_bypass(host))
+
+
+class Wires:
+    """Connections to nodes; those that are not in use are kept for the next call."""
+
+    def __init__(self) -> None:
+        self._idle: dict[Place, list[_Wire]] = {}
+
+    async def request(self, request: Request) -> Answer:
+        authority, _, target = request.url.removeprefix(SCHEME).partition("/")
+        message = [_head(request, authority, target), request.content or b""]
+        place = _place(authority)
+        wire = self._kept(place) or await _connect(place)
+        try:
+            answer = await wire.ask(message, request.answer_for)
+        except BaseException:
+            wire.close()
+            raise
+        self._keep(place, wire)
+        return answer
+
+    def close(self) -> None:
+        for wires in self._idle.values():
+            for wire in wires:
+                wire.close()
+        self._idle.clear()
+
+    def _kept(self, place: Place) -> "_Wire | None":
+        """The one that was used last; those that have been idle for too long are closed."""
+        wires = self._idle.get(place, [])
+        while wires:
+            wire = wires.pop()
+            if wire.usable and time.monotonic() - wire.idle_since < KEPT_FOR:
+                return wire
+            wire.close()
+        return None
+
+    def _keep(self, place: Place, wire: "_Wire") -> None:
+        wires = self._idle.setdefault(place, [])
+        if wire.usable and len(wires) < MOST_KEPT:
+            wire.idle_since = time.monotonic()
+            wires.append(wire)
+        else:
+            wire.close()
+
+
+class _Wire(asyncio.Protocol):
+    """One connection; also what the parser tells of an answer."""
+
+    def __init__(self) -> None:
+        self.idle_since = 0.0
+        self.usable = False
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[Answer] | None = None
+        self._patience: asyncio.Timeout | None = None
+        self._answer_for = 0.0
+
+    async def ask(self, message: list[bytes], answer_for: float) -> Answer:
+        assert self._transport is not None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._answer_for = answer_for
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.writelines(message)
+        try:
+            async with asyncio.timeout(answer_for) as self._patience:
+                return await self._answer
+        except TimeoutError:
+            raise httpx.ReadTimeout(f"nothing came for {answer_for:g} s") from None
+        finally:
+            self._answer = self._patience = None
+
+    def close(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.usable = True
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None or self._patience is None:
+            self.close()
+            return
+        self._patience.reschedule(asyncio.get_running_loop().time() + self._answer_for)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(httpx.RemoteProtocolError(f"this is no HTTP: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.usable = False
+        self._fail(httpx.ReadError(str(error)) if error else httpx.RemoteProtocolError("the node closed the connection"))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self.usable = self.usable and bool(self._parser.should_keep_alive())
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(Answer(self._parser.get_status_code(), self._headers, b"".join(self._body)))
+
+    def _fail(self, error: httpx.TransportError) -> None:
+        self.usable = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+
+async def _connect(place: Place) -> _Wire:
+    try:
+        async with asyncio.timeout(CONNECT_FOR):
+            _, wire = await asyncio.get_running_loop().create_connection(_Wire, *place)
+    except TimeoutError:
+        raise httpx.ConnectTimeout(f"no connection within {CONNECT_FOR:g} s") from None
+    except OSError as error:
+        raise httpx.ConnectError(str(error)) from error
+    return wire
+
+
+@lru_cache(maxsize=64)
+def _place(authority: str) -> Place:
+    parts = urlsplit(SCHEME + authority)
+    return parts.hostname or "", parts.port or 80
+
+
+def _head(request: Request, authority: str, target: str) -> bytes:
+    fields = {"Host": authority, **request.headers}
+    if request.content is not None or request.method in ("POST", "PUT", "PATCH"):
+        fields["Content-Length"] = str(len(request.content or b""))
+    lines = [f"{request.method} /{target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    # A line break within a value would begin another header.
+    if not all(line.isascii() and line.isprintable() for line in lines):
+        raise httpx.LocalProtocolError("a header has characters that cannot be sent")
+    return "\r\n".join([*lines, "\r\n"]).encode("ascii")

@@ -1,0 +1,124 @@
+"""The short way to a node, against a server that behaves as it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from meantime.sdk.core import Request
+from meantime.sdk.wire import Wires, direct
+
+HELLO = b"HTTP/1.1 200 OK\r\nX-Meantime-Now: 7\r\nContent-Length: 5\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 207 Multi\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
+LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+
+Answers = Callable[[int, bytes], bytes | None]
+"""By the number of the connection and the request's head: what to send; None closes the connection."""
+
+
+@asynccontextmanager
+async def serving(answers: Answers) -> AsyncIterator[str]:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        number = connections
+        try:
+            while answer := answers(number, await reader.readuntil(b"\r\n\r\n")):
+                writer.write(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.fixture
+async def wires() -> AsyncIterator[Wires]:
+    wires = Wires()
+    yield wires
+    wires.close()
+
+
+def get(url: str, *, answer_for: float = 5.0, **headers: str) -> Request:
+    return Request("GET", f"{url}/topics", headers, None, answer_for)
+
+
+async def test_a_connection_is_used_again_until_the_node_says_that_it_ends(wires: Wires) -> None:
+    seen: list[int] = []
+
+    def answers(number: int, head: bytes) -> bytes:
+        seen.append(number)
+        assert head.startswith(b"GET /topics HTTP/1.1\r\nHost: 127.0.0.1:")
+        return [HELLO, CHUNKED, LAST, HELLO][len(seen) - 1]
+
+    async with serving(answers) as url:
+        got = [await wires.request(get(url)) for _ in range(4)]
+    assert [(one.status, one.content) for one in got] == [(200, b"hello"), (207, b"hello"), (200, b"ok"), (200, b"hello")]
+    assert got[0].headers["x-meantime-now"] == "7"
+    assert seen == [1, 1, 1, 2]
+
+
+async def test_calls_at_the_same_time_have_connections_of_their_own(wires: Wires) -> None:
+    async with serving(lambda number, _: HELLO.replace(b"hello", b"no. %d" % number)) as url:
+        got = await asyncio.gather(*(wires.request(get(url)) for _ in range(3)))
+    assert sorted(one.content for one in got) == [b"no. 1", b"no. 2", b"no. 3"]
+
+
+async def test_a_connection_that_breaks_instead_of_answering_is_an_error(wires: Wires) -> None:
+    async with serving(lambda *_: None) as url:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await wires.request(get(url))
+
+
+async def test_an_answer_that_stops_halfway_is_not_waited_for_for_ever(wires: Wires) -> None:
+    async with serving(lambda number, _: HELLO[:-2] if number == 1 else None) as url:
+        asking = asyncio.create_task(wires.request(get(url, answer_for=0.2)))
+        with pytest.raises(httpx.ReadTimeout):
+            await asking
+
+
+async def test_what_is_no_http_is_an_error(wires: Wires) -> None:
+    async with serving(lambda *_: b"SSH-2.0-OpenSSH\r\n") as url:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await wires.request(get(url))
+
+
+async def test_a_call_that_was_given_up_leaves_no_answer_to_the_next_one(wires: Wires) -> None:
+    async with serving(lambda number, _: HELLO[:10] if number == 1 else HELLO) as url:
+        asking = asyncio.create_task(wires.request(get(url)))
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (await wires.request(get(url))).content == b"hello"
+
+
+async def test_an_address_where_nobody_listens_was_never_asked(wires: Wires) -> None:
+    async with serving(lambda *_: HELLO) as url:
+        pass
+    with pytest.raises(httpx.ConnectError):
+        await wires.request(get(url))
+
+
+async def test_a_header_cannot_bring_another_one(wires: Wires) -> None:
+    async with serving(lambda *_: HELLO) as url:
+        with pytest.raises(httpx.LocalProtocolError):
+            await wires.request(get(url, **{"X-Producer-Group": "a\r\nX-Other: b"}))
+
+
+def test_the_short_way_is_for_plain_addresses_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert direct("http://node:8080")
+    assert not direct("https://node:8080")
+    assert not direct("http://user:word@node:8080")
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    assert not direct("http://node:8080")
+    assert direct("http://127.0.0.1:8080")
+    assert direct("http://[::1]:8080")
