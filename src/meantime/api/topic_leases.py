@@ -98,17 +98,16 @@ async def _claims(
         topics.health.require_healthy()
     now_ms = topics.clock.now_ms()
     most_ms = limit_ms(topic) if limit_ms else 0
-    sound = [_claim(form, most_ms, now_ms) for form in forms if _named(form)]
+    claims = [_claim(form, most_ms, now_ms) for form in forms]
+    sound = [claim for claim in claims if isinstance(claim, Claim)]
     outcomes = iter(await apply(topic, consumer_id, sound) if sound else ())
-    return _json({"results": [next(outcomes) if _named(form) else Outcome(form.id, NOT_FOUND) for form in forms]})
+    return _json({"results": [next(outcomes) if isinstance(claim, Claim) else claim for claim in claims]})
 
 
-def _named(form: ClaimForm | Refused) -> bool:
-    return isinstance(form, ClaimForm) and is_identifier(form.id)
-
-
-def _claim(form: ClaimForm | Refused, most_ms: int, now_ms: int) -> Claim:
-    assert isinstance(form, ClaimForm)
+def _claim(form: ClaimForm | Refused, most_ms: int, now_ms: int) -> Claim | Outcome:
+    """What cannot be an id is the id of no message."""
+    if not isinstance(form, ClaimForm) or not is_identifier(form.id):
+        return Outcome(form.id, NOT_FOUND)
     return Claim(form.id, form.version, consumer_instant(form.at_ms, form.after_ms, most_ms, now_ms))
 
 

@@ -41,10 +41,16 @@ class Consumers:
         self._node_id = node_id
         self._here = _Here()
         self._known: list[Consumer] = []
+        self._served_elsewhere: frozenset[int] = frozenset()
         self._outdated = True
+        self._unnoted = False
         self._newborn = True
         self.on_change: Callable[[], None] = lambda: None
         wakeups.on_news(self._hear)
+
+    def any_elsewhere(self, topic_id: int) -> bool:
+        """Whether another node may serve the topic, as far as this one has heard."""
+        return self._outdated or topic_id in self._served_elsewhere
 
     async def claim(self, topic: Topic, stream: Stream) -> None:
         """Raise Conflict when this consumer has a stream already, on whichever node."""
@@ -71,12 +77,12 @@ class Consumers:
             await self._register.release(*key)
             await self._changed()
 
-    def note_pull(self, topic: Topic, consumer_id: str) -> bool:
-        """Whether that is news."""
+    def note_pull(self, topic: Topic, consumer_id: str) -> None:
+        """Other nodes hear of it soon if it is news, and with the next beat if it is not."""
         key = topic.topic_id, consumer_id
-        new = key not in self._here.pulls
+        if key not in self._here.pulls:
+            self._unnoted = True
         self._here.pulls[key] = time.monotonic()
-        return new
 
     def stream_here(self, key: Key) -> Stream | None:
         return self._here.streams.get(key)
@@ -123,12 +129,17 @@ class Consumers:
             await self._register.forget_this_life()
 
     async def refresh_if_outdated(self) -> None:
-        if self._outdated:
+        if self._unnoted:
+            self._unnoted = False
+            await self._register.note_pulls(sorted(self._here.pulls), self._clock.now_ms())
+            await self._changed()
+        elif self._outdated:
             await self._refresh()
 
     async def _refresh(self) -> None:
         self._outdated = False
         self._known = await self._register.consumers(self._clock.now_ms() - SILENT_FOR_MS)
+        self._served_elsewhere = frozenset(one.topic_id for one in self._known if one.node_id != self._node_id)
         self.on_change()
 
     async def _changed(self) -> None:

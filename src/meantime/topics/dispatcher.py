@@ -226,7 +226,7 @@ class Dispatcher:
         shares: dict[str, list[Lease]] = {}
         for lease in leases:
             shares.setdefault(lease.consumer_id, []).append(lease)
-            LATENESS.observe(max(0, now_ms - lease.due_at_ms) / 1000)
+        LATENESS.observe([max(0, now_ms - lease.due_at_ms) / 1000 for lease in leases])
         for taker, room in takers:
             share = shares.get(taker.consumer_id, [])
             mine, shares[taker.consumer_id] = share[:room], share[room:]

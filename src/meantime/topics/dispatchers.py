@@ -9,7 +9,6 @@ from meantime.topics.catalogue import Catalogue
 from meantime.topics.consumers import Consumers
 from meantime.topics.dispatcher import HORIZON_MS, Dispatcher
 from meantime.topics.model import Due, Topic
-from meantime.topics.postgres import HolderRow
 from meantime.topics.wakeups import Arrived, Freed, News, TopicChanged, Wakeups
 
 TOLD_AHEAD_MS = 2 * HORIZON_MS
@@ -33,8 +32,9 @@ class Dispatchers:
         self._clock = clock
         self._node_id = node_id
         self._by_topic: dict[int, tuple[Topic, Dispatcher]] = {}
+        self._untold: set[int] = set()
         wakeups.on_news(self._hear)
-        consumers.on_change = self._deal_all
+        consumers.on_change = self._consumers_changed
 
     def of(self, topic: Topic) -> Dispatcher:
         found = self._by_topic.get(topic.topic_id)
@@ -48,15 +48,15 @@ class Dispatchers:
         """Messages have a new place in time; wake whoever serves them, here and elsewhere."""
         if found := self._by_topic.get(topic_id):
             found[1].arrived(dues)
+        if not self._consumers.any_elsewhere(topic_id):
+            self._untold.add(topic_id)
+            return
         first_ms = min(due.at_ms for due in dues)
         if first_ms <= self._clock.now_ms() + TOLD_AHEAD_MS:
             self._wakeups.tell(Arrived(topic_id, first_ms))
 
-    def freed(self, row: HolderRow, end_ms: int | None) -> None:
-        """A lease ended, or ends at another instant: it counts against the buffer of its consumer's stream."""
-        self.leases_changed(row.topic_id, row.consumer_id, [(row.id, end_ms)])
-
     def leases_changed(self, topic_id: int, consumer_id: str, ends: Sequence[tuple[str, int | None]]) -> None:
+        """Leases ended (None), or end at another instant: they count against the buffer of their consumer's stream."""
         key = topic_id, consumer_id
         if stream := self._consumers.stream_here(key):
             for message_id, end_ms in ends:
@@ -72,9 +72,14 @@ class Dispatchers:
         if found := self._by_topic.get(topic_id):
             found[1].wake()
 
-    def _deal_all(self) -> None:
+    def _consumers_changed(self) -> None:
+        """Buckets are dealt anew; and a node that has begun to serve a topic hears that it should look, because what arrived
+        after its first look and before this moment was not told to anybody."""
         for topic, dispatcher in self._by_topic.values():
             self._deal(topic, dispatcher)
+        for topic_id in [one for one in self._untold if self._consumers.any_elsewhere(one)]:
+            self._untold.remove(topic_id)
+            self._wakeups.tell(Arrived(topic_id, self._clock.now_ms()))
 
     def _deal(self, topic: Topic, dispatcher: Dispatcher) -> None:
         consumers = self._consumers.of_topic(topic.topic_id)

@@ -23,8 +23,8 @@ class Burial(Protocol):
     async def run_once(self) -> int: ...
 
 
-Freed = Callable[[HolderRow, int | None], None]
-"""Told of a lease that ended (None) or ends at another instant now."""
+Freed = Callable[[int, str, Sequence[tuple[str, int | None]]], None]
+"""Told of a topic's consumer whose leases ended (None) or end at another instant now."""
 
 
 class Holding:
@@ -82,9 +82,13 @@ class Holding:
         return {key: Outcome(key[1], rules.OK) for key in deleted}
 
     def _tell(self, rows: Sequence[HolderRow], changed: dict[Key, int | None]) -> None:
+        ends: dict[tuple[int, str], list[tuple[str, int | None]]] = {}
         for row in rows:
-            if key_of(row) in changed:
-                self._freed(row, changed[key_of(row)])
+            key = key_of(row)
+            if key in changed:
+                ends.setdefault((row.topic_id, row.consumer_id), []).append((row.id, changed[key]))
+        for (topic_id, consumer_id), leases in ends.items():
+            self._freed(topic_id, consumer_id, leases)
 
 
 def _row(topic: Topic, consumer_id: str, claim: Claim) -> HolderRow:

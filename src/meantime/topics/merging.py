@@ -31,6 +31,8 @@ class Sizes(Generic[Item]):
 
     def pieces(self, items: Sequence[Item]) -> list[Sequence[Item]]:
         """Cut in order; an item that is too heavy alone is a piece of its own."""
+        if len(items) <= self.most and sum(map(self.weigh, items)) <= self.heaviest:
+            return [items]
         cuts, start, weight = [0], 0, 0
         for index, item in enumerate(items):
             weight += self.weigh(item)

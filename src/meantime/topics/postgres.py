@@ -102,8 +102,9 @@ class Messages:
             "max_attempts": topic.settings.max_attempts,
         }
         if len(takers) == 1:
-            params |= {"consumer_id": takers[0].consumer_id, "lease_ms": takers[0].lease_ms}
-            return _leases(await self._statements.run(self._sql["lease_due"], params))
+            (taker,) = takers
+            params |= {"consumer_id": taker.consumer_id, "lease_ms": taker.lease_ms}
+            return _own_leases(await self._statements.run(self._sql["lease_due"], params), taker, now_ms)
         params |= {
             "turns": int4s([turn + 1 for turn in turns]),
             "consumers": texts([taker.consumer_id for taker in takers]),
@@ -151,11 +152,19 @@ class Messages:
         deleted: Rows = []
         if len(remembered) < len(rows):
             plain = [row for row in rows if row.dedupe_ms == 0]
-            deleted += await self._statements.run(self._sql["delete_held"], _holders(plain, now_ms))
+            deleted += await self._delete_plain(plain, now_ms)
         if remembered:
             params = _holders(remembered, now_ms) | self._memory(remembered, now_ms, least_ms=0)
             deleted += await self._statements.run(self._sql["mark_held"], params)
         return {(row[0], row[1]) for row in deleted}
+
+    async def _delete_plain(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
+        kinds = {(row.topic_id, row.consumer_id, row.version) for row in rows}
+        if len(kinds) > 1:
+            return await self._statements.run(self._sql["delete_held"], _holders(rows, now_ms))
+        topic_id, consumer_id, version = kinds.pop()
+        params = {"topic_id": topic_id, "consumer_id": consumer_id, "version": version, "now_ms": now_ms}
+        return await self._statements.run(self._sql["delete_held_alike"], params | {"ids": texts([row.id for row in rows])})
 
     async def move(self, rows: Sequence[OwnerRow], now_ms: int) -> Rows:
         """(topic_id, id, version, at_ms) of those that were moved."""
@@ -219,6 +228,17 @@ def _keys(rows: Sequence[HolderRow] | Sequence[OwnerRow], now_ms: int) -> dict[s
 
 def _instants(rows: Sequence[HolderRow] | Sequence[OwnerRow]) -> dict[str, Any]:
     return {"ats": int8s([row.at_ms for row in rows])}
+
+
+def _own_leases(rows: Rows, taker: Taker, now_ms: int) -> list[Lease]:
+    """Of one taker: what is the same for all was not asked for."""
+    end_ms, consumer_id = now_ms + taker.lease_ms, taker.consumer_id
+    leases = [
+        Lease(id, version, end_ms, due_ms, created_for_ms, attempts, consumer_id, *rest)
+        for id, version, due_ms, created_for_ms, attempts, *rest in rows
+    ]
+    leases.sort(key=attrgetter("due_at_ms"))
+    return leases
 
 
 def _leases(rows: Rows) -> list[Lease]:

@@ -59,7 +59,7 @@ class Producing:
         return [
             Created(message.id, "created", 1, message.at_ms, message.bucket_id)
             if message.id in created and distinct[message.id] is message
-            else _exists(message, present.get(message.id))
+            else _exists(message, present.get(message.id) or _new_position(distinct[message.id]))
             for message in messages
         ]
 
@@ -75,8 +75,7 @@ class Producing:
             self._ring(topic, [message for message in left if message.id in created])
             if done is None or len(done) < len(left):
                 present |= await self._present(topic, [message for message in left if message.id not in created])
-            present |= {id: _new_position(messages[id]) for id in done or ()}
-            left = [message for message in left if message.id not in present]
+            left = [message for message in left if message.id not in created and message.id not in present]
             if not left:
                 return created, present
             # Neither created nor there: the topic has changed, or the other one was deleted just now.

@@ -7,20 +7,19 @@
 
 -- name: insert_messages
 -- For ids that are most probably new: a duplicate fails the whole statement. A changed or deleted topic inserts nothing.
+-- The arrays are unnested side by side in the list of columns, not as a table, which PostgreSQL would build before reading it.
 INSERT INTO topic_messages
     (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
-SELECT %(topic_id)s, x.id, x.at_ms, x.at_ms, x.bucket_id, 1, 0, 0, x.is_json, x.producer_group, x.body
-FROM unnest(%(ids)s, %(ats)s, %(buckets)s, %(kinds)s, %(groups)s, %(bodies)s)
-     AS x (id, at_ms, bucket_id, is_json, producer_group, body)
+SELECT %(topic_id)s, unnest(%(ids)s), unnest(%(ats)s), unnest(%(ats)s), unnest(%(buckets)s), 1, 0, 0, unnest(%(kinds)s),
+    unnest(%(groups)s), unnest(%(bodies)s)
 WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
 
 -- name: upsert_messages
 -- For ids that may exist. One that was deleted, and whose time of being remembered is over, is new again.
 INSERT INTO topic_messages AS m
     (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
-SELECT %(topic_id)s, x.id, x.at_ms, x.at_ms, x.bucket_id, 1, 0, 0, x.is_json, x.producer_group, x.body
-FROM unnest(%(ids)s, %(ats)s, %(buckets)s, %(kinds)s, %(groups)s, %(bodies)s)
-     AS x (id, at_ms, bucket_id, is_json, producer_group, body)
+SELECT %(topic_id)s, unnest(%(ids)s), unnest(%(ats)s), unnest(%(ats)s), unnest(%(buckets)s), 1, 0, 0, unnest(%(kinds)s),
+    unnest(%(groups)s), unnest(%(bodies)s)
 WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
 ON CONFLICT (id, topic_id) DO UPDATE
 SET at_ms = excluded.at_ms, due_at_ms = NULL, created_for_ms = excluded.created_for_ms, version = 1, attempts = 0, stage = 0,
@@ -54,8 +53,7 @@ WHERE ctid = ANY (ARRAY(
     ) AS due
     ORDER BY at_ms LIMIT %(limit)s
 ))
-RETURNING id, version, at_ms, due_at_ms, created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
-    dead_letter::text
+RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
 
 -- name: lease_due_shared
 -- The same for several consumers at once: the n-th message goes to the consumer whose turn the n-th one is.
@@ -154,6 +152,14 @@ USING unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s) AS x (topic_id
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
   AND m.version = x.version AND m.at_ms > %(now_ms)s
 RETURNING m.topic_id, m.id
+
+-- name: delete_held_alike
+-- The same where all have one topic, consumer and version, as most of what is deleted together has: one scan finds all ids,
+-- and those that are neighbours in the index cost next to nothing.
+DELETE FROM topic_messages
+WHERE id = ANY (%(ids)s) AND topic_id + 0 = %(topic_id)s AND lock_consumer_id IS NOT DISTINCT FROM %(consumer_id)s
+  AND version = %(version)s AND at_ms + 0 > %(now_ms)s
+RETURNING topic_id, id
 
 -- name: mark_held
 -- The same where the topic remembers deleted ids.

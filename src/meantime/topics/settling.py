@@ -31,6 +31,9 @@ async def settle(
 ) -> list[Outcome]:
     """One outcome per row, in the order of the rows; rows about the same message come one after the other."""
     outcomes: dict[int, Outcome] = {}
+    if len({key_of(row) for row in rows}) == len(rows):
+        settled = await _settle_distinct(messages, clock, rows, apply, explain)
+        return [settled[key_of(row)] for row in rows]
     for indexes in rounds(rows, key_of):
         settled = await _settle_distinct(messages, clock, [rows[index] for index in indexes], apply, explain)
         outcomes |= {index: settled[key_of(rows[index])] for index in indexes}
@@ -45,9 +48,9 @@ async def _settle_distinct(
     for _ in range(_TRIES):
         now_ms = clock.now_ms()
         outcomes |= await apply(left, now_ms)
-        left = [row for row in left if key_of(row) not in outcomes]
-        if not left:
+        if len(outcomes) == len(rows):
             return outcomes
+        left = [row for row in left if key_of(row) not in outcomes]
         positions = await messages.positions([key_of(row) for row in left])
         reasons = {key_of(row): explain(row, positions.get(key_of(row)), now_ms) for row in left}
         outcomes |= {key: Outcome(key[1], reason) for key, reason in reasons.items() if reason != OK}

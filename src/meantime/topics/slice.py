@@ -228,7 +228,7 @@ async def open_topics(
             catalogue=catalogue,
             producing=Producing(catalogue, messages, clock, dispatchers.arrived),
             leasing=Leasing(catalogue, messages, consumers, dispatchers, clock, health),
-            holding=Holding(messages, clock, dispatchers.arrived, dispatchers.freed, burial),
+            holding=Holding(messages, clock, dispatchers.arrived, dispatchers.leases_changed, burial),
             messages=messages,
             counting=counting,
             consumers=consumers,
