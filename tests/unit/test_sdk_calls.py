@@ -55,6 +55,20 @@ def test_an_invalid_message_is_an_error_alone_and_a_result_among_many() -> None:
     assert read(scheduling.schedule_many("t", [scheduling.Draft(1, after=1)]), results, 207)[0].error == "too far"
 
 
+def test_messages_without_an_id_get_ids_of_their_own_in_the_order_of_time() -> None:
+    drafts = [scheduling.Draft(n, after=1) for n in range(500)] + [scheduling.Draft(0, after=1, id="mine")]
+    ids = [message["id"] for message in sent(scheduling.schedule_many("t", drafts))["messages"]]
+    later = sent(scheduling.schedule("t", 1, after=1))["messages"][0]["id"]
+    assert len(set(ids)) == 501
+    assert ids[-1] == "mine"
+    assert max(ids[:-1])[:11] <= later[:11]
+
+
+@pytest.mark.parametrize(("id", "expected"), [(".", "%2E"), ("..", "%2E%2E"), ("a.b", "a.b"), ("a@b:c", "a@b:c")])
+def test_dots_alone_are_no_step_up_in_a_path(id: str, expected: str) -> None:
+    assert scheduling.message("t", id).path == f"/topics/t/messages/{expected}"
+
+
 def test_a_topic_keeps_what_is_not_given() -> None:
     call = scheduling.create_topic("t", max_lease=timedelta(hours=1), dedupe=60)
     assert (call.method, call.path) == ("PUT", "/topics/t")

@@ -13,6 +13,7 @@ from meantime.errors import Conflict, Invalid, Malformed
 from meantime.topics.allotment import Allotment, allot, assign
 from meantime.topics.drafts import checked, new_id
 from meantime.topics.merging import Merger, Sizes, rounds
+from meantime.topics.meters import BulkHistogram
 from meantime.topics.model import Consumer, Draft, Due, Lease, NewMessage, Refused, Settings, Topic
 from meantime.topics.postgres import Taker
 from meantime.topics.spikes import Rates, Spike, forecast
@@ -248,3 +249,18 @@ def test_a_rate_rises_at_once_and_falls_slowly() -> None:
     rates.finished(1, 10)
     rates.tick(10)
     assert 1 < rates.of(1) < 10
+
+
+def test_a_histogram_takes_many_values_at_once_and_counts_upwards() -> None:
+    lateness = BulkHistogram("late_seconds", "How late.", (0.01, 1))
+    lateness.observe([0.0, 0.01, 0.5])
+    lateness.observe([7.0])
+    (family,) = lateness.collect()
+    found = {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
+    assert found == {
+        ("late_seconds_bucket", "0.01"): 2,
+        ("late_seconds_bucket", "1.0"): 3,
+        ("late_seconds_bucket", "+Inf"): 4,
+        ("late_seconds_count", None): 4,
+        ("late_seconds_sum", None): 7.51,
+    }
