@@ -45,6 +45,7 @@ from meantime.wiring import cluster_options, session_options
 log = structlog.get_logger(__name__)
 
 FORGET_EVERY = 30.0
+REMEMBER_TICKS_FOR = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ async def dispatcher(base: Base) -> None:
 
 
 async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
+    """Join seconds with requests; what is near has been taken by those who fire, so get out of their way."""
+    os.nice(5)
     shares = await asyncio.to_thread(_shares, base.kafka)
     options = FuturesOptions(
         kafka=base.kafka,
@@ -128,7 +131,7 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
         shares=shares,
         limits=limits_of(base.config),
         batch_every=batch_every,
-        lead_s=base.config.timers_lead,
+        remember_ticks_s=base.config.timers_lead + REMEMBER_TICKS_FOR,
         started_ms=base.clock.now_ms(),
     )
     await run_futures(options, engine, base.store, base.name, base.clock.now_ms)

@@ -17,6 +17,7 @@ from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
 pytestmark = pytest.mark.timeout(400)
 
 STRETCH_S = 5
+EARLY_S = 10
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_requests_meet_their_tick_whichever_comes_first(kafka, spark, folder, ma
         kafka.flush()
         tick(kafka, *range(int(time.time()), int(time.time()) + 120))
         past = marked(tail, mark, 1, within=150)
-        tick(kafka, second)
+        tick(kafka, second - EARLY_S)
         due = marked(tail, mark, 21, within=60)
         kafka.set(second + 3, "calls", f"{mark}-late")
         kafka.flush()
@@ -115,11 +116,11 @@ def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(k
     kafka.set(second, "calls", f"{mark}-before")
     kafka.set(second - 100, "calls", f"{mark}-sign")
     kafka.flush()
-    tick(kafka, second - 100)
+    tick(kafka, second - 100 - EARLY_S)
     assert tokens(marked(tail, mark, 1, within=150)) == [f"{mark}-sign"]
     query.stop()
     kafka.set(second, "calls", f"{mark}-meanwhile")
-    tick(kafka, second, second)
+    tick(kafka, second - EARLY_S, second - EARLY_S)
     query = start_futures(spark, chosen)
     try:
         wanted = {f"{mark}-before", f"{mark}-meanwhile"}
@@ -141,6 +142,9 @@ def test_what_cannot_be_a_timer_is_refused_for_the_same_reason_as_everywhere(ser
         (str(int(second) + 100_000).encode(), value, {"token": f"{mark}-5"}),
         (second, bytes(limits.max_request_bytes + 1), {"token": f"{mark}-6"}),
         (second, None, {"cancel": ""}),
+        (second + b"\n", value, {"token": f"{mark}-8"}),
+        (second, value, {"token": f"{mark}-9\n"}),
+        (second, value, {"token": f"{mark}-10", "other": "1", "cancel": f"{mark}-11"}),
     ]
     # The other tests have run ahead of the clock on their cluster.
     with kafka_with_topics(services.kafka[0]) as kafka:

@@ -1,17 +1,19 @@
 """The slow hand: `oscillator` joined with `timer-request` in one Spark query.
 
-    timer-request ──► its stretch of seconds, or the next to come if that is past or it is refused ──┐
-                                                                 join on (stretch, shard) ───────────┼──► timer-due
-    oscillator ─────► the tick that opens a stretch, once per shard ─────────────────────────────────┘    timer-rejected
+    timer-request ──► the tick that hands its stretch out, or the next if that is past or it is refused ──┐
+                                                             join on (tick, shard) ───────────────────────┼──► timer-due
+    oscillator ─────► the ticks that open a stretch, once per shard ──────────────────────────────────────┘    and -rejected
 
-The invariant: every request leaves this query at least once. It meets a tick that has yet to come, or one that is still
-remembered: ticks are kept for `remember_ticks_s` after the newest one, which runs ahead of the clock by the lead. What is
-overdue when its batch starts, or refused, meets the next stretch, so that requests are read once and take one way; the
-dispatcher has taken an overdue one straight from its topic by then. The watermark is on the ticks alone: were it on
-requests too, state would not be freed once requests pause. Seconds are joined by the stretch, because with each batch Spark
-looks through the keys that are pending, not through the timers: a day has few thousand of them, whatever waits in it.
-A batch takes a bounded number of requests, so that a burst of them cannot keep ticks waiting; a stretch is spread over
-shards, so that all tasks join it. What comes out twice after a crash is dropped by the dispatcher.
+The invariant: every request leaves this query at least once. The tick that it meets lies ahead of the clock when the request
+is taken in, so it has yet to come or is remembered: ticks are kept for `remember_ticks_s` after the newest one, which runs
+ahead of the clock by the lead. (A machine whose clock is a minute behind the oscillator's would break this.)
+The watermark is on the ticks alone: were it on requests too, state would not be freed once requests pause.
+
+A stretch is handed out `early_s` before its own tick, for a batch that takes in a burst holds the next tick up. Seconds
+are joined by the stretch, because with each batch Spark looks through the keys that are pending, not through the timers:
+a day has few thousand of them, whatever waits in it. A batch takes a bounded number of requests, so that a burst of them
+cannot keep ticks waiting; a stretch is spread over shards, so that all tasks join it. What comes out twice after a crash
+is dropped by the dispatcher.
 """
 
 from dataclasses import dataclass, field
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-TOKEN = "^[0-9A-Za-z._:@-]{1,128}$"
-SECOND = "^[0-9]{1,12}$"
+TOKEN = r"\A[0-9A-Za-z._:@-]{1,128}\z"
+SECOND = r"\A[0-9]{1,12}\z"
+NOW = "cast(java_method('java.lang.System', 'currentTimeMillis') as bigint) div 1000"
+"""The present second. Spark writes its own into each batch's program as a number, and so compiles every batch anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,14 @@ class FuturesOptions:
     limits: Limits = field(default_factory=Limits)
     shards: int = 4
     batch_every: float = 1.0
-    max_requests: int = 20_000
+    max_requests: int = 50_000
     """Most requests in one micro-batch."""
-    lead_s: int = 5
     stretch_s: int = 5
     """Seconds that are joined at once; what is pending is found by its stretch."""
-    remember_ticks_s: int = 60
+    early_s: int = 10
+    """How long before its tick a stretch is handed out."""
+    remember_ticks_s: int = 65
+    """More than the lead, by as much as clocks may differ."""
     started_ms: int = 0
     """Where ticks are read from when there is no checkpoint."""
 
@@ -85,10 +91,13 @@ def read_requests(spark: "SparkSession", options: FuturesOptions) -> "DataFrame"
 
 
 def _header(name: str) -> "Column":
-    """The last header of that name, as a struct; null without one."""
+    """The last header of that name, as a struct; null without one. Most requests have one header, and looking for it among
+    several is dear."""
     from pyspark.sql import functions as f
 
-    return f.try_element_at(f.filter("headers", lambda header: header.key == name), f.lit(-1))
+    only = f.get("headers", f.lit(0))
+    among = f.try_element_at(f.filter("headers", lambda header: header.key == name), f.lit(-1))
+    return f.when(f.size("headers") == 1, f.when(only.key == name, only)).otherwise(among)
 
 
 def _reason(limits: Limits) -> "Column":
@@ -120,7 +129,7 @@ def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
 
     source = _source(spark, options, OSCILLATOR).option("startingTimestamp", options.started_ms - 600_000)
     raw = source.option("startingOffsetsByTimestampStrategy", "latest").load()
-    second = f.col("key").cast("string").cast("bigint")
+    second = f.col("key").cast("string").try_cast("bigint")
     shards = f.explode(f.sequence(f.lit(0), f.lit(options.shards - 1))).alias("tick_shard")
     opening = raw.where(second % options.stretch_s == 0).select(f.timestamp_seconds(second).alias("tick"))
     return opening.withWatermark("tick", f"{options.remember_ticks_s} seconds").select("tick", shards)
@@ -129,15 +138,15 @@ def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
 def joined(requests: "DataFrame", ticks: "DataFrame", options: FuturesOptions) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    coming = f.unix_seconds(f.current_timestamp()) + options.lead_s + options.stretch_s
-    meets = f.when(f.col("reason").isNull() & (f.col("second") > f.unix_seconds(f.current_timestamp())), f.col("second"))
-    second = f.coalesce(meets, coming)
-    waiting = requests.select(
+    stretch = f.lit(options.stretch_s)
+    upcoming = f.col("now") - f.col("now") % stretch + stretch
+    handed_out = f.greatest(f.col("second") - f.col("second") % stretch - options.early_s, upcoming)
+    waiting = requests.withColumn("now", f.expr(NOW)).select(
         *("key", "value", "headers", "token", "cancels", "requested_ms", "reason"),
-        f.timestamp_seconds(second - second % options.stretch_s).alias("stretch"),
+        f.timestamp_seconds(f.when(f.col("reason").isNull(), handed_out).otherwise(upcoming)).alias("meets"),
         f.pmod(f.crc32(f.reverse(f.col("token")).cast("binary")), f.lit(options.shards)).cast("int").alias("shard"),
     )
-    met = waiting.join(ticks, (f.col("stretch") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
+    met = waiting.join(ticks, (f.col("meets") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
     refused = f.col("reason").isNotNull()
     return met.select(
         f.when(refused, f.lit(REJECTED)).otherwise(f.lit(DUE)).alias("topic"),
