@@ -202,6 +202,46 @@ async def test_two_dispatchers_share_the_work_and_one_takes_over(kafka, calls, s
     assert Counter(map(token_of, messages)) == Counter([f"{mark}-late-0", f"{mark}-late-3"])
 
 
+async def test_near_timers_need_no_spark_job_and_survive_a_change_of_dispatchers(kafka, calls, store, mark):
+    """Their requests are all there is of them, until the Spark job has taken them in."""
+    await store.report("futures", int(time.time() * 1000), FuturesReport(places=ends_of(kafka, REQUEST)))
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store, "one"):
+        second = soon(14)
+        for number in range(40):
+            kafka.set(second, calls, f"{mark}-{number}")
+            kafka.set(second - 11, calls, f"{mark}-first-{number}")
+        for number in range(0, 40, 2):
+            kafka.cancel(second, f"{mark}-{number}")
+        kafka.flush()
+        first = {token_of(message) for message in await read(tail, 40)}
+    async with dispatcher(kafka, store, "one"):
+        fired = Counter(map(token_of, await read(tail, 21, within=second + 4 - time.time())))
+    assert first == {f"{mark}-first-{number}" for number in range(40)}
+    assert fired == Counter(f"{mark}-{number}" for number in range(1, 40, 2))
+
+
+async def test_a_share_that_comes_later_comes_with_its_requests(kafka, calls, store, mark):
+    """Whoever takes a share over has read its requests before, as those of somebody else."""
+    await store.report("futures", int(time.time() * 1000), FuturesReport(places=ends_of(kafka, REQUEST)))
+    tail = kafka.tail(calls)
+    async with dispatcher(kafka, store, "one") as one:
+        async with dispatcher(kafka, store, "two") as two:
+            for _ in range(200):
+                if len(one._hand.report.shares) == len(two._hand.report.shares) == 1:
+                    break
+                await asyncio.sleep(0.1)
+            second = soon(25)
+            for number in range(40):
+                kafka.set(second, calls, f"{mark}-{number}")
+            for number in range(0, 40, 2):
+                kafka.cancel(second, f"{mark}-{number}")
+            kafka.flush()
+            await asyncio.sleep(2)
+        fired = Counter(map(token_of, await read(tail, 21, within=second + 4 - time.time())))
+    assert fired == Counter(f"{mark}-{number}" for number in range(1, 40, 2))
+
+
 async def test_what_cannot_be_delivered_is_rejected_and_holds_nobody_up(kafka, calls, store, mark):
     tight = kafka.new_topic(**{"max.message.bytes": "2000"})
     tail, rejected = kafka.tail(calls, tight), kafka.tail(REJECTED)

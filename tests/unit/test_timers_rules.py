@@ -6,8 +6,8 @@ import pytest
 
 from meantime.timers import rules
 from meantime.timers.future import decode, encode
-from meantime.timers.model import Bad, Cancel, Future, Limits, Record, Set
-from meantime.timers.rules import in_time, make_token, named_second, read, read_due, share_of
+from meantime.timers.model import Bad, Cancel, Future, Identity, Limits, Record, Set
+from meantime.timers.rules import in_time, make_token, named_second, read, read_due, set_by, share_of
 
 NOW_S = 1_700_000_000
 LIMITS = Limits(horizon_s=1000, max_callback_bytes=100)
@@ -119,3 +119,8 @@ def test_a_cancel_is_in_time_a_second_before() -> None:
 
 def test_limits_leave_room_for_topic_and_key() -> None:
     assert replace(LIMITS, max_callback_bytes=10).max_request_bytes > 8000
+
+
+def test_a_due_record_names_its_timer_without_being_opened() -> None:
+    assert set_by(record(value=b"sealed", token=b"mine")) == Identity("mine", 1_700_000_010)
+    assert set_by(record(value=None, cancel=b"mine")) is None

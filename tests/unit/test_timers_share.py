@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.timers.memory import Memory
-from meantime.timers.model import Cancel, Future, Outcomes, Set, State
+from meantime.timers.model import Cancel, Future, Identity, Outcomes, Set, State
 from meantime.timers.offsets import Offsets
-from meantime.timers.share import Held, Share
+from meantime.timers.share import CATCH_UP_WITHIN_MS, Held, Share, Span
 
 S = 1_700_000_000
 MS = S * 1000
@@ -231,3 +231,31 @@ def test_the_position_has_moved_until_it_is_told() -> None:
     assert offsets.moved
     offsets.told(offsets.position)
     assert not offsets.moved
+
+
+def test_a_timer_that_arrives_again_is_told_by_its_name_and_keeps_its_first_place() -> None:
+    timers = share()
+    assert not timers.arrives_again(Identity("a", S), 0)
+    timers.set(a_timer(), EARLY)
+    assert timers.arrives_again(Identity("a", S), 0)
+    assert timers.arrives_again(Identity("a", S), 1)
+    assert timers.offsets.position == 0
+    assert strike(timers) == (["a"], [])
+    assert timers.arrives_again(Identity("a", S), 2)
+    assert timers.offsets.position == 3
+    assert not timers.arrives_again(Identity("a", S + 1), 3)
+
+
+def test_a_share_that_is_taken_over_strikes_after_it_has_read_what_was_there() -> None:
+    timers = Share(0, Memory(0), Span(start=5, end=7, began_ms=MS))
+    timers.set(a_timer("a"), EARLY, 5)
+    assert strike(timers) == ([], [])
+    timers.cancel(a_cancel("a"), EARLY, 6)
+    assert strike(timers) == ([], ["a"])
+
+
+def test_a_share_does_not_wait_for_ever_for_what_is_no_longer_there() -> None:
+    timers = Share(0, Memory(0), Span(start=5, end=7, began_ms=MS))
+    timers.set(a_timer("a"), EARLY, 5)
+    assert strike(timers, MS + CATCH_UP_WITHIN_MS) == ([], [])
+    assert strike(timers, MS + CATCH_UP_WITHIN_MS + 1) == (["a"], [])

@@ -22,13 +22,16 @@ from meantime.timers.kafka_memory import DoneTopic
 from meantime.timers.lateness import Lateness
 from meantime.timers.model import Cancel, Limits, Set
 from meantime.timers.reports import DispatcherReport
-from meantime.timers.rules import event_type_of, read, read_due, share_of
-from meantime.timers.share import Held, Share
+from meantime.timers.rules import event_type_of, read, read_due, set_by, share_of
+from meantime.timers.share import Held, Share, Span
 from meantime.timers.topics import REQUEST
 
 log = structlog.get_logger(__name__)
 
 EVENTS_AT_ONCE = 1000
+TAKEN_A_MS, LEAST_TAKEN, MOST_TAKEN = 40, 100, 2000
+"""Requests that can be taken in within a millisecond; and the bounds of one step."""
+TELL_EVERY = 3.0
 NEAR_S = 60
 """Seconds before its second from which on a cancel is kept in any case."""
 
@@ -42,6 +45,10 @@ class DispatcherOptions:
     """How long what has ended is kept in memory."""
     most: int = 50_000
     """Most timers in one transaction."""
+    near_s: int = 90
+    """Timers due so soon are taken straight from their requests: they need not wait while the Spark job takes in a burst."""
+    most_held: int = 500_000
+    """With more than so many held, only those are that would miss their bucket otherwise."""
     longest_pause: float = 0.02
     look_back_ms: int = 600_000
     """How far back requests are read when nobody knows how far the Spark job has come."""
@@ -73,17 +80,15 @@ class Dispatcher:
         self._far = FarCancels()
         self._lateness = Lateness()
         self._fired = 0
-        self._kept_house_at = 0.0
+        self._kept_house_at = self._told_at = 0.0
+        self._follow_again = False
+        self._near_s = options.near_s
         self.report = DispatcherReport()
 
     def run(self, stop: Event) -> None:
         """Until `stop` is set; whatever goes wrong for good is raised, and another dispatcher may be made."""
         self._lines.firing.open()
-        self._lines.requests.start(
-            partitions=self._topics.partitions(REQUEST),
-            places=self._desk.joined,
-            otherwise_ms=self._clock.now_ms() - self._options.look_back_ms,
-        )
+        self._follow_requests()
         self._lines.due.subscribe(self._begin, self._leave)
         while not stop.is_set():
             self.step()
@@ -91,19 +96,32 @@ class Dispatcher:
     def step(self) -> None:
         self._hear()
         now_ms = self._clock.now_ms()
+        if self._follow_again:
+            self._follow_requests()
         if self._strike(now_ms, self._lines.requests.look()):
             return
         self._keep_house(now_ms)
         busy = self._take_requests(now_ms)
         self._take_due(now_ms, 0.0 if busy else self._pause(now_ms))
 
+    def _follow_requests(self) -> None:
+        """From where the Spark job stands: what it has taken in comes through `timer-due`."""
+        self._follow_again = False
+        now_ms, joined = self._clock.now_ms(), self._desk.joined
+        self._let_cancels_go(now_ms, joined)
+        self._far = FarCancels()
+        self._lines.requests.start(self._topics.partitions(REQUEST), joined, now_ms - self._options.look_back_ms)
+
     # Shares come and go
 
     def _begin(self, number: int) -> int:
-        start = self._lines.due.committed(number)
-        memory, place = self._lines.done.recall(number, self._options.remember_ms, self._clock.now_ms())
+        start, end = self._lines.due.span(number)
+        now_ms = self._clock.now_ms()
+        memory, place = self._lines.done.recall(number, self._options.remember_ms, now_ms)
         self._memory_from[number] = place
-        self._shares[number] = Share(number, memory, start=start)
+        self._shares[number] = Share(number, memory, Span(start, end, now_ms))
+        # Its cancels and near timers were another dispatcher's to remember, until now.
+        self._follow_again = True
         log.info("share_taken", share=number, offset=start, remembered=len(memory))
         return start
 
@@ -120,6 +138,9 @@ class Dispatcher:
             share = self._shares.get(record.partition)
             if share is None:
                 continue
+            timer = set_by(record)
+            if timer is not None and share.arrives_again(timer, record.offset):
+                continue
             match read_due(record, self._options.limits):
                 case Set() as request:
                     share.set(request, now_ms, record.offset)
@@ -129,10 +150,11 @@ class Dispatcher:
                     share.drop(record.offset)
 
     def _take_requests(self, now_ms: int) -> bool:
-        """Follow `timer-request` for cancels, and for timers so near that they may miss their bucket."""
-        near = now_ms // 1000 + self._options.lead_s + 2
+        """Follow `timer-request` for cancels and for timers that are near. All of them come through the Spark job as well,
+        which does not forget; one that has been read here is known by then."""
+        near = now_ms // 1000 + self._near_s
         taken = 0
-        for message in self._lines.requests.poll(2000):
+        for message in self._lines.requests.poll(self._room(now_ms)):
             taken += 1
             key = message.key()
             if message.value() and key and key.isdigit() and int(key) > near:
@@ -149,9 +171,9 @@ class Dispatcher:
                     self._far.append(message.partition() or 0, message.offset() or 0, request)
         return taken > 0
 
-    def _let_cancels_go(self, now_ms: int) -> None:
+    def _let_cancels_go(self, now_ms: int, joined: Mapping[int, int]) -> None:
         """Cancels that the Spark job has taken in come again with their timers, so they need not be kept for ever."""
-        for cancel in self._far.taken_in(self._desk.joined):
+        for cancel in self._far.taken_in(joined):
             share = self._shares.get(share_of(cancel.token, self._options.shares))
             if share is not None:
                 share.taken_in(cancel, now_ms, far=cancel.second > now_ms // 1000 + NEAR_S)
@@ -257,6 +279,12 @@ class Dispatcher:
         left = self._options.longest_pause if upcoming is None else upcoming - now_ms / 1000
         return min(max(left, 0.001), self._options.longest_pause)
 
+    def _room(self, now_ms: int) -> int:
+        """How many requests can be taken in before the next second strikes."""
+        upcoming = self._next_second()
+        left_ms = 1000 if upcoming is None else upcoming * 1000 - now_ms
+        return min(max(left_ms * TAKEN_A_MS, LEAST_TAKEN), MOST_TAKEN)
+
     def _next_second(self) -> int | None:
         seconds = (share.next_second() for share in self._shares.values())
         return min((second for second in seconds if second is not None), default=None)
@@ -269,13 +297,15 @@ class Dispatcher:
         if time.monotonic() - self._kept_house_at < 1.0:
             return
         self._kept_house_at = time.monotonic()
-        self._let_cancels_go(now_ms)
+        self._let_cancels_go(now_ms, self._desk.joined)
         for share in self._shares.values():
             share.expire(now_ms, self._options.remember_ms)
         self._commit_positions()
+        held = sum(share.held for share in self._shares.values())
+        self._near_s = self._options.near_s if held < self._options.most_held else self._options.lead_s + 2
         self.report = DispatcherReport(
             tuple(sorted(self._shares)),
-            sum(share.held for share in self._shares.values()),
+            held,
             sum(len(share.memory) for share in self._shares.values()),
             self._fired,
             self._lateness.counts(now_ms),
@@ -288,7 +318,10 @@ class Dispatcher:
                 self._desk.doubt(doubts, self._lines.requests.coverage.reached, self._memory_from[number])
 
     def _commit_positions(self) -> None:
-        """What ended without a transaction of its own moves the positions on, too."""
+        """What ended without a transaction of its own moves the positions on, too. The next volley tells them as well."""
+        if time.monotonic() - self._told_at < TELL_EVERY:
+            return
+        self._told_at = time.monotonic()
         moved = {number: share.offsets.position for number, share in self._shares.items() if share.offsets.moved}
         if not moved:
             return

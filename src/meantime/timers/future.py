@@ -4,6 +4,7 @@ message Future { string callBackTopic = 1; string callBackKey = 2; bytes callBac
 """
 
 from functools import cache
+from sys import intern
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -31,7 +32,7 @@ def decode(value: bytes) -> Future | None:
         message = _message().FromString(value)
     except DecodeError:
         return None
-    return Future(message.callBackTopic, message.callBackKey, message.callBack)
+    return Future(intern(message.callBackTopic), message.callBackKey, message.callBack)
 
 
 @cache

@@ -69,15 +69,13 @@ class DueTopic:
             return []
         return [record_of(message) for message in (first, *self._consumer.consume(most, 0)) if _is_record(message)]
 
-    def committed(self, partition: int) -> int:
-        """Where the partition was left, after whoever had it before has finished; the oldest record at first."""
+    def span(self, partition: int) -> tuple[int, int]:
+        """Where the partition was left, after whoever had it before has finished, or its oldest record; and its end."""
         (place,) = self._consumer.committed([TopicPartition(DUE, partition)], ANSWER_WITHIN)
         if place.error is not None:
             raise KafkaException(place.error)
-        if place.offset >= 0:
-            return int(place.offset)
-        low, _ = self._consumer.get_watermark_offsets(TopicPartition(DUE, partition), ANSWER_WITHIN)
-        return int(low)
+        low, high = self._consumer.get_watermark_offsets(TopicPartition(DUE, partition), ANSWER_WITHIN)
+        return max(int(low), int(place.offset)), int(high)
 
     def group(self) -> Any:
         """Who we are in the group; a transaction of somebody who has lost his partitions is refused by it."""
@@ -110,12 +108,14 @@ class RequestTopic:
         self.partitions = 0
 
     def start(self, partitions: int, places: Mapping[int, int], otherwise_ms: int) -> None:
-        """Follow all partitions from `places`; from an instant where no place is known."""
-        self.partitions = partitions
+        """Follow all partitions from `places`; from an instant where no place is known. Begins anew."""
+        self.partitions, self.coverage = partitions, Coverage()
         unknown = [TopicPartition(REQUEST, p, otherwise_ms) for p in range(partitions) if p not in places]
         by_time = self._consumer.offsets_for_times(unknown, ANSWER_WITHIN) if unknown else []
         known = [TopicPartition(REQUEST, p, place) for p, place in places.items() if p < partitions]
         self._consumer.assign([*known, *by_time])
+        for place in known:
+            self.coverage.reach(place.partition, place.offset)
 
     def poll(self, most: int) -> Iterator[Message]:
         for message in self._consumer.consume(most, 0):

@@ -27,6 +27,8 @@ CHUNK = 500
 OUTCOMES_A_RECORD = 2000
 ANSWER_WITHIN = 20.0
 
+Headers = list[tuple[str, str | bytes | None]]
+
 UNDELIVERABLE = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -153,15 +155,18 @@ class Firing:
         return fired
 
     def _call_back(self, timers: list[Held]) -> list[Fired]:
-        produce, now_ms = self._produce, self._clock.now_ms
+        produce, now_ms = self._producer.produce, self._clock.now_ms
         fired = []
         for start in range(0, len(timers), CHUNK):
             chunk = timers[start : start + CHUNK]
             at_ms = now_ms()
             for held in chunk:
                 topic, key, callback = held.future
-                headers = [("timer-token", held.token), ("timer-due", str(held.second))]
-                produce(topic, callback, key, headers=headers, timestamp=at_ms)
+                headers: Headers = [("timer-token", held.token), ("timer-due", str(held.second))]
+                try:
+                    produce(topic, callback, key, headers=headers, timestamp=at_ms)
+                except (BufferError, KafkaException):
+                    self._produce(topic, callback, key, headers=headers, timestamp=at_ms)
             fired.append(Fired(at_ms, chunk))
         return fired
 

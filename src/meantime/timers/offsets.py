@@ -27,6 +27,10 @@ class Offsets:
     def position(self) -> int:
         return self._open[0] if self._open else self._next
 
+    def has_read(self, end: int) -> bool:
+        """Whether everything before `end` has been read, finished or not."""
+        return self._next >= end
+
     @property
     def moved(self) -> bool:
         """Whether the position has changed since it was last `told`."""

@@ -6,12 +6,13 @@ the Spark job can see without opening the message (key, token, size, horizon) co
 """
 
 import re
+from functools import lru_cache
 from secrets import token_hex
 from zlib import crc32
 
 from meantime.names import EVENT_TYPE, is_identifier
 from meantime.timers.future import decode
-from meantime.timers.model import Bad, Cancel, Future, Limits, Record, Request, Set
+from meantime.timers.model import Bad, Cancel, Future, Identity, Limits, Record, Request, Set
 from meantime.timers.topics import RESERVED
 
 SECOND = re.compile(rb"[0-9]{1,12}")
@@ -49,6 +50,12 @@ def read(record: Record, limits: Limits) -> Request:
     if future is None or reason is not None:
         return Bad(token, second, reason or UNREADABLE, opaque=True)
     return Set(token, second, future, record.timestamp_ms)
+
+
+def set_by(record: Record) -> Identity | None:
+    """The timer that a record of `timer-due` sets, without opening it; None for a cancel."""
+    token = dict(record.headers).get("token")
+    return None if token is None else Identity(token.decode(), int(record.key or b"0"))
 
 
 def read_due(record: Record, limits: Limits) -> Set | Cancel | None:
@@ -93,13 +100,17 @@ def _fault(record: Record, token: str, second: int | None, cancelling: bool, lim
 
 def future_fault(future: Future, limits: Limits) -> str | None:
     """Why this callback could never be delivered."""
-    if not future.topic:
+    reason = _topic_fault(future.topic)
+    return CALLBACK_TOO_LARGE if reason is None and len(future.callback) > limits.max_callback_bytes else reason
+
+
+@lru_cache(maxsize=1024)
+def _topic_fault(topic: str) -> str | None:
+    if not topic:
         return NO_TOPIC
-    if not _can_be_a_topic(future.topic):
+    if not _can_be_a_topic(topic):
         return BAD_TOPIC
-    if future.topic in RESERVED or future.topic.startswith("__"):
-        return RESERVED_TOPIC
-    return CALLBACK_TOO_LARGE if len(future.callback) > limits.max_callback_bytes else None
+    return RESERVED_TOPIC if topic in RESERVED or topic.startswith("__") else None
 
 
 def _can_be_a_topic(topic: str) -> bool:

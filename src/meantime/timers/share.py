@@ -7,25 +7,40 @@
                                      └──── not delivered ─────┘
 
 The invariants: a timer is held at most once and ends at most once, however often it arrives; none is struck before its
-second, nor before every cancel that came in time has been read (`covered_ms`); the place of a timer in `timer-due` is given
-up only with its end. A timer may arrive twice on purpose: straight from `timer-request` when its second is near, for speed,
-and through the Spark job, for safety. One that comes through the Spark job after its second may have been cancelled by a
-request that the job took in with it and has yet to bring along, so it is doubtful, too.
+second, nor before every cancel that came in time has been read (`covered_ms`, `Span.end`); the place of a timer in
+`timer-due` is given up only with its end. A timer may arrive twice on purpose: straight from `timer-request` when its second
+is near, for speed, and through the Spark job, for safety; a dispatcher that takes over reads again what the Spark job has
+not taken in. One that comes through the Spark job after its second may have been cancelled by a request that the job took in
+with it and has yet to bring along, so it is doubtful, too.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from meantime.timers.memory import Memory
-from meantime.timers.model import Cancel, Future, Set
+from meantime.timers.model import Cancel, Future, Identity, Set
 from meantime.timers.offsets import Offsets
 from meantime.timers.rules import IN_TIME_MS
 
 NOWHERE = -1
 """The offset of a timer that has only been seen in `timer-request`."""
+CATCH_UP_WITHIN_MS = 10_000
+"""How long a share that is taken over waits for that, should records be missing."""
 LATE_MS = 5_000
 """How late such a timer may be without a doubt: its cancels are read beside it."""
+
+
+class Span(NamedTuple):
+    """Where reading `timer-due` begins, where it ended when that began, and when that was."""
+
+    start: int = 0
+    end: int = 0
+    began_ms: int = 0
+
+
+NOTHING = Span()
 
 
 @dataclass(slots=True, eq=False)
@@ -51,10 +66,11 @@ class Cancels:
 
 
 class Share:
-    def __init__(self, number: int, memory: Memory, *, start: int = 0, cancels_for: float = 10.0) -> None:
+    def __init__(self, number: int, memory: Memory, span: Span = NOTHING, *, cancels_for: float = 10.0) -> None:
         self.number = number
         self.memory = memory
-        self.offsets = Offsets(start)
+        self.offsets = Offsets(span.start)
+        self._span = span
         self._cancels_for_ms = round(cancels_for * 1000)
         self._buckets: dict[int, dict[str, Held]] = {}
         self._away: dict[tuple[str, int], Held] = {}
@@ -82,6 +98,18 @@ class Share:
         else:
             held = Held(self.number, request.token, request.second, request.future, request.requested_ms, offset)
             self._hold(held, late_ms=now_ms - request.second * 1000)
+
+    def arrives_again(self, timer: Identity, offset: int) -> bool:
+        """Whether a timer that comes through the Spark job is known already; there is nothing more to do with it then."""
+        known = self._find(timer.token, timer.second)
+        if known is None and not self.memory.knows(timer.token, timer.second):
+            return False
+        self.offsets.note(offset)
+        if known is not None:
+            self._again(known, offset)
+        else:
+            self._settle(offset)
+        return True
 
     def cancel(self, request: Cancel, now_ms: int, offset: int = NOWHERE) -> None:
         """A cancel arrives; its place is kept for as long as its timer may still come."""
@@ -120,7 +148,7 @@ class Share:
         """The earliest bucket whose second has struck: timers to fire, and timers that were cancelled. The caller must
         `end` them, `put_back` them, or `send_away` what takes longer, before anything else arrives."""
         second = self.next_second()
-        if second is None or second * 1000 > min(now_ms, covered_ms + IN_TIME_MS):
+        if not self._caught_up(now_ms) or second is None or second * 1000 > min(now_ms, covered_ms + IN_TIME_MS):
             return [], []
         bucket = self._buckets.pop(second)
         cancels = self._cancels.get(second)
@@ -163,6 +191,10 @@ class Share:
                 del self._cancels[second]
                 for offset in chain.from_iterable(cancels.places.values()):
                     self.offsets.settle(offset)
+
+    def _caught_up(self, now_ms: int) -> bool:
+        """Whether what was there at first has been read: a timer's cancel may lie behind it."""
+        return self.offsets.has_read(self._span.end) or now_ms > self._span.began_ms + CATCH_UP_WITHIN_MS
 
     def _find(self, token: str, second: int) -> Held | None:
         bucket = self._buckets.get(second)
