@@ -105,7 +105,8 @@ class Hands:
 
 
 def _spare_the_collector() -> None:
-    """Hundreds of thousands of held timers are no garbage, and looking through them takes the time of a whole volley."""
+    """Hundreds of thousands of held timers are no garbage, and looking through them takes the time of a whole volley: only
+    what is young is looked through."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 1000)
+    gc.set_threshold(100_000, 10_000, 10_000)

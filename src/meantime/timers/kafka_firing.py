@@ -157,12 +157,15 @@ class Firing:
     def _call_back(self, timers: list[Held]) -> list[Fired]:
         produce, now_ms = self._producer.produce, self._clock.now_ms
         fired = []
+        second, due = 0, ("timer-due", "0")
         for start in range(0, len(timers), CHUNK):
             chunk = timers[start : start + CHUNK]
             at_ms = now_ms()
             for held in chunk:
                 topic, key, callback = held.future
-                headers: Headers = [("timer-token", held.token), ("timer-due", str(held.second))]
+                if held.second != second:
+                    second, due = held.second, ("timer-due", str(held.second))
+                headers: Headers = [("timer-token", held.token), due]
                 try:
                     produce(topic, callback, key, headers=headers, timestamp=at_ms)
                 except (BufferError, KafkaException):
