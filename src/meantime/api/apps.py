@@ -1,21 +1,19 @@
 """Applications and their queues: who owns what, how far it is, and steering it while it runs."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Request, delete, get, post, put
-from litestar.params import Dependency, FromPath
+from litestar.params import FromPath
 
 from meantime.api import positions
-from meantime.api.event_types import TheStreams
+from meantime.api.dependencies import TheApps, TheReading, TheStreams
 from meantime.api.identity import allow
-from meantime.api.reading import TheReading
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading import Reading
 from meantime.workers.inspection import Apps, QueueState
 
 AnyRequest = Request[Any, Any, Any]
-TheApps = Annotated[Apps, Dependency(skip_validation=True)]
 
 
 class AppDocument(msgspec.Struct, frozen=True):

@@ -1,25 +1,21 @@
 """The part of the API that every node has, whatever it serves: how it is, who its peers are, what time it is."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Request, Response, get
 from litestar.datastructures import CacheControlHeader
-from litestar.params import Dependency
 
 from meantime import metrics
+from meantime.api.dependencies import TheCluster
 from meantime.api.problems import problem, respond
 from meantime.cluster.reports import ClockReport, NodeReport
-from meantime.cluster.view import ClusterView
 
 NO_STORE = CacheControlHeader(no_store=True)
 
 
 class Nodes(msgspec.Struct, frozen=True):
     nodes: list[NodeReport]
-
-
-TheCluster = Annotated[ClusterView, Dependency(skip_validation=True)]
 
 
 @get("/health", tags=["node"], summary="Is the process alive?", cache_control=NO_STORE)

@@ -6,8 +6,9 @@ import msgspec
 from litestar import Request, get, post
 from litestar.params import FromPath, FromQuery
 
+from meantime.api.dependencies import TheReading
 from meantime.api.identity import allow
-from meantime.api.reading import TheReading, given_cursor, given_cursors
+from meantime.api.reading import given_cursor, given_cursors
 from meantime.errors import Invalid, Malformed
 from meantime.streams import partitions as questions
 from meantime.streams.offsets import PartitionState

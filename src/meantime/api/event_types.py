@@ -1,19 +1,17 @@
 """Event types over HTTP: declare, look at, change and delete them."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Dependency, FromPath
+from litestar.params import FromPath
 
+from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow, identity_of
 from meantime.streams.declarations import ENRICHMENT
 from meantime.streams.partitioning import STRATEGIES
-from meantime.streams.slice import Streams
-
-TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 
 class EventTypeDocument(msgspec.Struct, kw_only=True):

@@ -1,19 +1,17 @@
 """`POST /event-types/{name}/events`: publish a batch. The hottest route, so it touches the body's bytes only once."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import structlog
 from litestar import Response, post
 from litestar.enums import MediaType
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Dependency, FromPath
+from litestar.params import FromPath
 
+from meantime.api.dependencies import TheStreams
 from meantime.api.identity import AnyRequest, allow
 from meantime.streams.records import Item, Rejected
-from meantime.streams.slice import Streams
-
-TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 RESPONSES = {
     207: ResponseSpec(list[Item], description="The storage refused some events.", generate_examples=False),

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, get
-from litestar.params import Dependency, FromPath, FromQuery, HeaderParameter
+from litestar.params import FromPath, FromQuery, HeaderParameter
 
+from meantime.api.dependencies import TheReading
 from meantime.api.identity import allow
 from meantime.api.streaming import LineStream
 from meantime.errors import Malformed
 from meantime.streams.limits import GivenLimits, stream_limits
-from meantime.streams.reading import GivenCursor, Reading
+from meantime.streams.reading import GivenCursor
 
-TheReading = Annotated[Reading, Dependency(skip_validation=True)]
 OptionalInt = FromQuery[int | None]
 
 

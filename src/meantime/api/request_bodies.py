@@ -29,6 +29,7 @@ SUBSCRIBED_CURSOR = _object(
     "partition", "offset", "event_type", partition=TEXT, offset=TEXT, event_type=TEXT, cursor_token=TEXT
 )
 INSTANT: dict[str, Schema] = {"at_ms": NUMBER, "after_ms": NUMBER}
+MOVE = _object(version=NUMBER, **INSTANT)
 LEASES = _object(
     "consumer_id",
     "leases",
@@ -122,7 +123,8 @@ BODIES: dict[tuple[str, str], Schema] = {
     ("post", "/topics/{topic}/messages"): _object(
         "messages", messages=_array(_object(id=TEXT, body=ANYTHING, body_b64=TEXT, **INSTANT), 10_000)
     ),
-    ("patch", "/topics/{topic}/messages/{message_id}"): _object(version=NUMBER, **INSTANT),
+    ("patch", "/topics/{topic}/messages/{message_id}"): MOVE,
+    ("patch", "/topics/{topic}/messages/delete"): MOVE,
     ("post", "/topics/{topic}/messages/delete"): _object("ids", ids=_array(TEXT, 10_000)),
     ("post", "/topics/{topic}/leases"): _object(
         "consumer_id", consumer_id=TEXT, limit=NUMBER, lease_ms=NUMBER, wait_ms=NUMBER

@@ -1,18 +1,16 @@
 """Storages over HTTP: the Kafka clusters that event types may be switched to."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Dependency, FromPath
+from litestar.params import FromPath
 
+from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
-from meantime.streams.slice import Streams
 from meantime.streams.storages import show_storage
-
-TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 
 class StorageView(msgspec.Struct, kw_only=True):

@@ -7,9 +7,10 @@ import msgspec
 from litestar import Response, get, patch, post
 from litestar.params import FromPath, HeaderParameter
 
+from meantime.api.dependencies import TheSubscriptions
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest
-from meantime.api.subscription_documents import TheSubscriptions, allowed, objects_in, places_in
+from meantime.api.subscription_documents import allowed, objects_in, places_in
 from meantime.errors import Malformed
 from meantime.streams.subscription_commits import commit
 from meantime.streams.subscription_stream import as_known

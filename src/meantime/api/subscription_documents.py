@@ -1,10 +1,9 @@
 """What subscriptions look like on the wire, and how what clients send is read."""
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-from litestar.params import Dependency
 
 from meantime.api.identity import AnyRequest, allow
 from meantime.api.reading import as_text
@@ -13,8 +12,6 @@ from meantime.streams.enrichment import rfc3339
 from meantime.streams.legs import Key
 from meantime.streams.subscription_model import Draft, GivenPlace, PartitionStats, Subscription
 from meantime.streams.subscriptions import Subscriptions
-
-TheSubscriptions = Annotated[Subscriptions, Dependency(skip_validation=True)]
 
 MOST_CURSORS = 1000
 

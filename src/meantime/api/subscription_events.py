@@ -6,11 +6,12 @@ from typing import Any
 from litestar import get, post
 from litestar.params import FromPath
 
+from meantime.api.dependencies import TheSubscriptions
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest
 from meantime.api.reading import OptionalInt, as_text
 from meantime.api.streaming import LineStream
-from meantime.api.subscription_documents import TheSubscriptions, allowed, objects_in
+from meantime.api.subscription_documents import allowed, objects_in
 from meantime.errors import Invalid, Malformed
 from meantime.streams.legs import Key
 from meantime.streams.limits import GivenLimits, commit_timeout, max_uncommitted, stream_limits

@@ -5,13 +5,13 @@ from litestar import Response, delete, get, post, put
 from litestar.params import FromPath, FromQuery
 
 from meantime.api import subscription_cursors, subscription_events
+from meantime.api.dependencies import TheSubscriptions
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, identity_of
 from meantime.api.subscription_documents import (
     EventTypeReport,
     Page,
     SubscriptionDocument,
-    TheSubscriptions,
     allow_all,
     allowed,
     document_of,

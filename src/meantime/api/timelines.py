@@ -6,18 +6,16 @@ from uuid import UUID
 import msgspec
 from litestar import Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Dependency, FromPath, HeaderParameter
+from litestar.params import FromPath, HeaderParameter
 
+from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
 from meantime.errors import Invalid, NotFound
 from meantime.streams.enrichment import rfc3339
 from meantime.streams.model import Timeline
-from meantime.streams.slice import Streams
 from meantime.streams.switch import Switch
 from meantime.streams.switches import SwitchRequest
-
-TheStreams = Annotated[Streams, Dependency(skip_validation=True)]
 
 
 class LatestPosition(msgspec.Struct, frozen=True):

@@ -4,14 +4,13 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.params import Dependency, FromPath, FromQuery, QueryParameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 
+from meantime.api.dependencies import TheTimers
 from meantime.api.identity import AnyRequest, allow
 from meantime.errors import Malformed
 from meantime.timers.slice import Timers
 from meantime.timers.status import TimersStatus
-
-TheTimers = Annotated[Timers, Dependency(skip_validation=True)]
 
 
 class TimerView(msgspec.Struct, frozen=True, omit_defaults=True):

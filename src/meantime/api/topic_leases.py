@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Response, get, post
 from litestar.enums import MediaType
-from litestar.params import Dependency, FromPath, FromQuery
+from litestar.params import FromPath, FromQuery
 
+from meantime.api.dependencies import TheTopics
 from meantime.api.identity import AnyRequest, allow
 from meantime.api.streaming import LineStream
 from meantime.api.topic_forms import ClaimForm, PullForm, lease_view, read, read_claims
@@ -20,8 +21,6 @@ from meantime.topics.model import Claim, Outcome, Refused, Topic
 from meantime.topics.rules import NOT_FOUND, consumer_instant
 from meantime.topics.slice import Topics
 from meantime.topics.takers import Stream
-
-TheTopics = Annotated[Topics, Dependency(skip_validation=True)]
 
 KEEP_ALIVE_EVERY = 4.0
 NDJSON = "application/x-ndjson"

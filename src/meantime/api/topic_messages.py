@@ -1,21 +1,19 @@
 """`/topics/{topic}/messages`: what producers do. The group that asks is in `X-Producer-Group`."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.enums import MediaType
-from litestar.params import Dependency, FromPath, FromQuery
+from litestar.params import FromPath, FromQuery
 
+from meantime.api.dependencies import TheTopics
 from meantime.api.identity import AnyRequest, allow, producer_group
 from meantime.api.topic_forms import MoveForm, message_view, read, read_drafts, read_ids
 from meantime.errors import Forbidden, Invalid, Unauthenticated
 from meantime.names import check_identifier, is_identifier
 from meantime.topics.model import Outcome
 from meantime.topics.rules import NOT_FOUND
-from meantime.topics.slice import Topics
-
-TheTopics = Annotated[Topics, Dependency(skip_validation=True)]
 
 MOST_LISTED = 1_000
 

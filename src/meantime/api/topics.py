@@ -1,21 +1,19 @@
 """`/topics`: their settings, what is ahead in them, who takes from them. Messages and leases have modules of their own."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.enums import MediaType
-from litestar.params import Dependency, FromPath, FromQuery
+from litestar.params import FromPath, FromQuery
 
 from meantime.api import topic_leases, topic_messages
+from meantime.api.dependencies import TheTopics
 from meantime.api.identity import AnyRequest, allow, identity_of
 from meantime.api.topic_forms import RedriveForm, read, topic_view
 from meantime.errors import Invalid
 from meantime.topics.rules import AVAILABLE, DEAD, PROCESSING, WAITING
 from meantime.topics.settings import Wish
-from meantime.topics.slice import Topics
-
-TheTopics = Annotated[Topics, Dependency(skip_validation=True)]
 
 MOST_REDRIVEN = 10_000
 
