@@ -19,10 +19,10 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 async def test_a_consumer_that_was_given_back_is_taken_again_in_its_storage_only(threads: ThreadPoolExecutor) -> None:
     readers = Readers(threads, lambda: True)
-    first = await readers.take(HERE, ["adopted"], closed=True)
+    first = await readers.take(HERE, ["adopted"])
     await readers.give_back(first, sound=True)
-    other = await readers.take(THERE, [], closed=True)
-    again = await readers.take(HERE, [], closed=True)
+    other = await readers.take(THERE, [])
+    again = await readers.take(HERE, [])
     assert other is not first
     assert again is first
     assert again.foreign == frozenset()
@@ -34,7 +34,7 @@ async def test_a_consumer_that_was_given_back_is_taken_again_in_its_storage_only
 async def test_nothing_is_kept_when_no_timeline_lies_ahead(threads: ThreadPoolExecutor) -> None:
     ahead = True
     readers = Readers(threads, lambda: ahead)
-    first, second = await readers.take(HERE, [], closed=True), await readers.take(HERE, [], closed=True)
+    first, second = await readers.take(HERE, []), await readers.take(HERE, [])
     await readers.give_back(first, sound=True)
     ahead = False
     await readers.give_back(second, sound=True)
@@ -45,21 +45,10 @@ async def test_nothing_is_kept_when_no_timeline_lies_ahead(threads: ThreadPoolEx
 
 async def test_a_consumer_that_failed_is_not_used_again(threads: ThreadPoolExecutor) -> None:
     readers = Readers(threads, lambda: True)
-    first = await readers.take(HERE, [], closed=True)
+    first = await readers.take(HERE, [])
     await readers.give_back(first, sound=False)
     with pytest.raises(RuntimeError, match="closed"):
         first.take(0)
-    second = await readers.take(HERE, [], closed=True)
+    second = await readers.take(HERE, [])
     assert second is not first
     await readers.give_back(second, sound=False)
-
-
-async def test_the_consumer_of_an_active_timeline_is_its_own(threads: ThreadPoolExecutor) -> None:
-    readers = Readers(threads, lambda: True)
-    spare = await readers.take(HERE, [], closed=True)
-    await readers.give_back(spare, sound=True)
-    active = await readers.take(HERE, [], closed=False)
-    assert active is not spare
-    await readers.give_back(active, sound=True)
-    assert await readers.take(HERE, [], closed=True) is spare
-    await readers.give_back(spare, sound=False)

@@ -40,9 +40,6 @@ SETTINGS: dict[str, Any] = {
     "topic.metadata.refresh.fast.interval.ms": 20,
 }
 
-HURRIED: dict[str, Any] = {"fetch.wait.max.ms": 20}
-"""For timelines that are closed: at their end nothing will come, and what is asked next would wait behind that fetch."""
-
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 TopicPlace = tuple[str, int, int]
@@ -63,15 +60,13 @@ class Run:
 class RunReader:
     """A consumer of one storage. Its calls may block and belong into threads; one `take` at a time."""
 
-    def __init__(self, storage: Storage, foreign: Iterable[str] = (), *, timed: bool = False, hurried: bool = False) -> None:
+    def __init__(self, storage: Storage, foreign: Iterable[str] = (), *, timed: bool = False) -> None:
         self.storage = storage
         self.foreign = frozenset(foreign)
         """Topics whose records were not written by this system."""
-        self.hurried = hurried
         self._timed = timed
-        settings = SETTINGS | HURRIED if hurried else SETTINGS
         try:
-            self._consumer = Consumer(client_config(storage) | settings | {"group.id": "meantime"})
+            self._consumer = Consumer(client_config(storage) | SETTINGS | {"group.id": "meantime"})
         except KafkaException as error:
             raise StorageUnavailable(f"storage {storage.id!r} cannot be read: {error}", storage_id=storage.id) from error
 

@@ -100,11 +100,11 @@ class Leg:
         self._gate.set()
         self._looked_at.set()
 
-    async def run(self, readers: Readers, storage: Storage, foreign: list[str], *, closed: bool) -> None:
+    async def run(self, readers: Readers, storage: Storage, foreign: list[str]) -> None:
         """Take chunk after chunk until the leg is left, then give its consumer back."""
         reader: RunReader | None = None
         try:
-            reader = await readers.take(storage, foreign, closed=closed)
+            reader = await readers.take(storage, foreign)
             while not self._left:
                 await self._gate.wait()
                 if self._changes:

@@ -1,8 +1,7 @@
 """The consumers of one stream: opened when none is to spare, kept when a timeline is over, closed with the stream.
 
 A consumer costs threads, connections and some milliseconds; a stream over many timelines would pay that for each of them. So
-a leg that is over gives its consumer back, empty, and the next leg in the same storage takes it. Only consumers of closed
-timelines are kept: that of the active one waits longer for news, and would make the next leg wait as well.
+a leg that is over gives its consumer back, empty, and the next leg in the same storage takes it.
 """
 
 import asyncio
@@ -26,16 +25,16 @@ class Readers:
         self._timed = timed
         self._spare: list[RunReader] = []
 
-    async def take(self, storage: Storage, foreign: Sequence[str], *, closed: bool) -> RunReader:
-        for index, reader in enumerate(self._spare if closed else ()):
+    async def take(self, storage: Storage, foreign: Sequence[str]) -> RunReader:
+        for index, reader in enumerate(self._spare):
             if reader.storage == storage:
                 del self._spare[index]
                 reader.foreign = frozenset(foreign)
                 return reader
-        return await self._in_thread(partial(RunReader, storage, foreign, timed=self._timed, hurried=closed))
+        return await self._in_thread(partial(RunReader, storage, foreign, timed=self._timed))
 
     async def give_back(self, reader: RunReader, *, sound: bool) -> None:
-        if sound and reader.hurried and self._wanted():
+        if sound and self._wanted():
             await self._in_thread(reader.clear)
             self._spare.append(reader)
         else:

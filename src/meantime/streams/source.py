@@ -210,8 +210,7 @@ class Source:
             adopted = course.entry.event_type.adopt_topic
             foreign = [timeline.topic] if timeline.topic == adopted else []
             storage = self._catalog.storage(timeline.storage_id)
-            closed = timeline.latest_offsets is not None
-            self._spawn(leg.run(self._readers, storage, foreign, closed=closed), f"leg {key[0]} {key[1]}")
+            self._spawn(leg.run(self._readers, storage, foreign), f"leg {key[0]} {key[1]}")
         return self._legs[key]
 
     def _more_to_come(self) -> bool:
