@@ -36,18 +36,14 @@ class Course:
 
     def ahead(self, feed: Feed) -> list[Timeline]:
         """The timeline that the feed is in, and what lies before it; empty stretches are stepped over."""
-        return [self.timeline(feed.order), *self._further(feed)[:AHEAD]]
-
-    def more_ahead(self, feed: Feed) -> bool:
-        """Whether there is more than `ahead` shows."""
-        return len(self._further(feed)) > AHEAD
-
-    def _further(self, feed: Feed) -> list[Timeline]:
-        return [
+        partition = feed.key[1]
+        current = self.timeline(feed.order)
+        further = [
             timeline
             for timeline in self.entry.timelines
-            if timeline.order > feed.order and not timeline.deleted and last_offset(timeline, feed.key[1]) != -1
+            if timeline.order > feed.order and not timeline.deleted and last_offset(timeline, partition) != -1
         ]
+        return [current, *further[:AHEAD]]
 
     def is_same(self, entry: Entry) -> bool:
         """Whether it is still that event type and not another one of the same name."""

@@ -61,9 +61,8 @@ class RunReader:
     """A consumer of one storage. Its calls may block and belong into threads; one `take` at a time."""
 
     def __init__(self, storage: Storage, foreign: Iterable[str] = (), *, timed: bool = False) -> None:
-        self.storage = storage
-        self.foreign = frozenset(foreign)
-        """Topics whose records were not written by this system."""
+        self._storage_id = storage.id
+        self._foreign = frozenset(foreign)
         self._timed = timed
         try:
             self._consumer = Consumer(client_config(storage) | SETTINGS | {"group.id": "meantime"})
@@ -85,10 +84,6 @@ class RunReader:
                 return []
             messages = [first, *self._consumer.consume(CHUNK - 1, 0)]
         return self._runs(messages)
-
-    def clear(self) -> None:
-        """Read nothing any more; what was fetched is forgotten."""
-        self._consumer.unassign()
 
     def close(self) -> None:
         self._consumer.close()
@@ -113,7 +108,7 @@ class RunReader:
                 following = -1
             else:
                 values.append(stamped(value, message.timestamp()[1]) if self._timed else value)
-        return [self._readable(run) for run in runs] if self.foreign else runs
+        return [self._readable(run) for run in runs] if self._foreign else runs
 
     def _mark(self, message: Any, error: KafkaError) -> list[Run]:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -121,11 +116,11 @@ class RunReader:
             return [Run(topic, partition, offset, [])]
         if error.code() in _LOST:
             return [Run(topic, partition, offset, [], lost=True)]
-        log.warning("reading_disturbed", storage=self.storage.id, topic=topic, partition=partition, error=error.str())
+        log.warning("reading_disturbed", storage=self._storage_id, topic=topic, partition=partition, error=error.str())
         return []
 
     def _readable(self, run: Run) -> Run:
-        if run.topic not in self.foreign or not run.values:
+        if run.topic not in self._foreign or not run.values:
             return run
         return Run(run.topic, run.partition, run.first, [_readable(value) for value in run.values])
 

@@ -1,6 +1,6 @@
 """A leg of a stream's way: one consumer, its thread now and then, and who reads what through it.
 
-    opened ──► places are added ──► taken from, chunk by chunk, while the gate is open ──► left ──► given back
+    opened ──► places are added ──► taken from, chunk by chunk, while the gate is open ──► left ──► closed
 
 At most one chunk waits to be looked at, so a stream that is not read holds nothing but that and the consumer's own bounded
 queue. A leg that was opened ahead of its readers keeps its gate shut: its consumer fills its queue and then rests.
@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from meantime.errors import StorageUnavailable
 from meantime.streams.kafka_consumer import Run, RunReader, TopicPlace
 from meantime.streams.model import Storage
-from meantime.streams.readers import Readers
 
 T = TypeVar("T")
 
@@ -100,11 +100,11 @@ class Leg:
         self._gate.set()
         self._looked_at.set()
 
-    async def run(self, readers: Readers, storage: Storage, foreign: list[str]) -> None:
-        """Take chunk after chunk until the leg is left, then give its consumer back."""
+    async def run(self, storage: Storage, foreign: list[str], *, timed: bool = False) -> None:
+        """Take chunk after chunk until the leg is left, then close it."""
         reader: RunReader | None = None
         try:
-            reader = await readers.take(storage, foreign)
+            reader = await self._in_thread(partial(RunReader, storage, foreign, timed=timed))
             while not self._left:
                 await self._gate.wait()
                 if self._changes:
@@ -116,7 +116,7 @@ class Leg:
             self._deliver(self, [])
         finally:
             if reader is not None:
-                await readers.give_back(reader, sound=self._failure is None)
+                await self._in_thread(reader.close)
 
     async def _change(self, reader: RunReader) -> None:
         added, dropped = self._changes.pop(0)

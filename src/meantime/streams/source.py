@@ -1,16 +1,14 @@
 """The events of some partitions, in order, over all their timelines and clusters, for as long as they are wanted.
 
 Each partition walks along its timelines. A border is exact: nothing beyond a closed timeline's last offset is delivered, and
-the next timeline begins after it. Consumers for the next timelines are ready ahead, so that crossing a border costs
+the next timeline begins after it. Consumers for the next timelines are opened ahead, so that crossing a border costs
 nothing; a timeline that a switch has just made is noticed through the catalog while the stream stays open.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
@@ -21,7 +19,6 @@ from meantime.streams.cursors import Cursor, track
 from meantime.streams.kafka_consumer import Run, TopicPlace
 from meantime.streams.legs import Feed, Key, Leg
 from meantime.streams.model import Timeline
-from meantime.streams.readers import Readers
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +52,7 @@ class Source:
         self._catalog = catalog
         self._threads = threads
         self._tasks = tasks
-        self._readers = Readers(threads, self._more_to_come, timed=timed)
+        self._timed = timed
         self._courses: dict[str, Course] = {}
         self._legs: dict[tuple[str, int], Leg] = {}
         self._chunks: deque[tuple[Leg, list[Run]]] = deque()
@@ -125,7 +122,6 @@ class Source:
             leg for course in self._courses.values() for feed in course.feeds.values() for leg in feed.legs.values()
         }:
             leg.leave()
-        self._spawn(self._readers.close_spare(), "spare consumers")
 
     # Walking
 
@@ -210,19 +206,10 @@ class Source:
             adopted = course.entry.event_type.adopt_topic
             foreign = [timeline.topic] if timeline.topic == adopted else []
             storage = self._catalog.storage(timeline.storage_id)
-            self._spawn(leg.run(self._readers, storage, foreign), f"leg {key[0]} {key[1]}")
+            task = asyncio.create_task(leg.run(storage, foreign, timed=self._timed), name=f"leg {key[0]} {key[1]}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return self._legs[key]
-
-    def _more_to_come(self) -> bool:
-        """Whether there are timelines ahead that have no leg yet."""
-        return not self._closed and any(
-            course.more_ahead(feed) for course in self._courses.values() for feed in course.feeds.values()
-        )
-
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _detach(self, course: Course, feed: Feed, order: int) -> None:
         leg = feed.legs.pop(order)
