@@ -32,6 +32,7 @@ INDEXES_OF = {
     "leased_slots": LEASED,
     "dead_letters": "topic_messages_letters",
     "insert_messages": "topics_pkey",
+    "insert_messages_alike": "topics_pkey",
     "upsert_messages": "topics_pkey",
     "remember": set(),
 }
@@ -41,7 +42,14 @@ ARRAYS = {
     "stages": "int[]",
     "versions": "bigint[]", "ats": "bigint[]", "leases_ms": "bigint[]", "knowns": "bigint[]", "forgets": "bigint[]",
 }  # fmt: skip
-OTHERS = {"everywhere": "boolean", "consumer_id": "text", "producer_group": "text", "id": "text", "after": "text"}
+OTHERS = {
+    "everywhere": "boolean",
+    "is_json": "boolean",
+    "consumer_id": "text",
+    "producer_group": "text",
+    "id": "text",
+    "after": "text",
+}
 MANY = """
 INSERT INTO topic_messages (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json,
     producer_group, lock_consumer_id, body)

@@ -76,16 +76,23 @@ class Messages:
         the next batches are careful.
         """
         rows = sorted(messages, key=attrgetter("id"))
-        params = _creation(topic, rows)
         if not self._careful:
             try:
-                inserted = await self._statements.count(self._sql["insert_messages"], params)
-                return {row.id for row in rows} if inserted else None
+                return {row.id for row in rows} if await self._insert(topic, rows) else None
             except UniqueViolation:
                 self._careful = 64
         self._careful -= 1
-        created = await self._statements.run(self._sql["upsert_messages"], params | {"now_ms": now_ms})
-        return {row[0] for row in created}
+        params = _creation(topic, rows) | _each(rows) | {"now_ms": now_ms}
+        return {row[0] for row in await self._statements.run(self._sql["upsert_messages"], params)}
+
+    async def _insert(self, topic: Topic, rows: Sequence[NewMessage]) -> int:
+        kinds = {(row.at_ms, row.is_json, row.producer_group) for row in rows}
+        if len(kinds) > 1:
+            params = _creation(topic, rows) | _each(rows)
+            return await self._statements.count(self._sql["insert_messages"], params)
+        at_ms, is_json, group = kinds.pop()
+        params = _creation(topic, rows) | {"at_ms": at_ms, "is_json": is_json, "producer_group": group}
+        return await self._statements.count(self._sql["insert_messages_alike"], params)
 
     async def lease_due(
         self, topic: Topic, takers: Sequence[Taker], turns: Sequence[int], window: Window, now_ms: int
@@ -149,14 +156,12 @@ class Messages:
 
     async def delete_held(self, rows: Sequence[HolderRow], now_ms: int) -> set[Key]:
         remembered = [row for row in rows if row.dedupe_ms > 0]
-        deleted: Rows = []
-        if len(remembered) < len(rows):
-            plain = [row for row in rows if row.dedupe_ms == 0]
-            deleted += await self._delete_plain(plain, now_ms)
-        if remembered:
-            params = _holders(remembered, now_ms) | self._memory(remembered, now_ms, least_ms=0)
-            deleted += await self._statements.run(self._sql["mark_held"], params)
-        return {(row[0], row[1]) for row in deleted}
+        if not remembered:
+            return set(await self._delete_plain(rows, now_ms))
+        params = _holders(remembered, now_ms) | self._memory(remembered, now_ms, least_ms=0)
+        deleted = await self._statements.run(self._sql["mark_held"], params)
+        plain = [row for row in rows if row.dedupe_ms == 0]
+        return {*deleted, *(await self._delete_plain(plain, now_ms) if plain else ())}
 
     async def _delete_plain(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
         kinds = {(row.topic_id, row.consumer_id, row.version) for row in rows}
@@ -201,11 +206,16 @@ def _creation(topic: Topic, rows: Sequence[NewMessage]) -> dict[str, Any]:
         "topic_id": topic.topic_id,
         "revision": topic.revision,
         "ids": texts([row.id for row in rows]),
-        "ats": int8s([row.at_ms for row in rows]),
         "buckets": int4s([row.bucket_id for row in rows]),
+        "bodies": byte_strings([row.body for row in rows]),
+    }
+
+
+def _each(rows: Sequence[NewMessage]) -> dict[str, Any]:
+    return {
+        "ats": int8s([row.at_ms for row in rows]),
         "kinds": bools([row.is_json for row in rows]),
         "groups": texts([row.producer_group for row in rows]),
-        "bodies": byte_strings([row.body for row in rows]),
     }
 
 
@@ -234,8 +244,8 @@ def _own_leases(rows: Rows, taker: Taker, now_ms: int) -> list[Lease]:
     """Of one taker: what is the same for all was not asked for."""
     end_ms, consumer_id = now_ms + taker.lease_ms, taker.consumer_id
     leases = [
-        Lease(id, version, end_ms, due_ms, created_for_ms, attempts, consumer_id, *rest)
-        for id, version, due_ms, created_for_ms, attempts, *rest in rows
+        Lease(id, version, end_ms, due_ms, wished_ms, attempts, consumer_id, group, is_json, body, letter)
+        for id, version, due_ms, wished_ms, attempts, group, is_json, body, letter in rows
     ]
     leases.sort(key=attrgetter("due_at_ms"))
     return leases

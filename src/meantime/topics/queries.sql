@@ -14,6 +14,14 @@ SELECT %(topic_id)s, unnest(%(ids)s), unnest(%(ats)s), unnest(%(ats)s), unnest(%
     unnest(%(groups)s), unnest(%(bodies)s)
 WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
 
+-- name: insert_messages_alike
+-- The same where all have one instant, kind and owner, as jobs for now have: less to unpack for every row.
+INSERT INTO topic_messages
+    (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
+SELECT %(topic_id)s, unnest(%(ids)s), %(at_ms)s, %(at_ms)s, unnest(%(buckets)s), 1, 0, 0, %(is_json)s, %(producer_group)s,
+    unnest(%(bodies)s)
+WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
+
 -- name: upsert_messages
 -- For ids that may exist. One that was deleted, and whose time of being remembered is over, is new again.
 INSERT INTO topic_messages AS m
