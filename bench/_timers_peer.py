@@ -13,6 +13,8 @@ from meantime.stack.java import find_java
 HERE = Path(__file__).parent / "peer"
 REQUESTS = "peer-request"
 TICKS = "peer-oscillator"
+CHANGELOG = "peer-timers-timers-other-join-store-changelog"
+"""Of the store that keeps requests: Kafka Streams writes one record for each that it takes in."""
 
 
 class Missing(Exception):

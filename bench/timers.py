@@ -5,7 +5,8 @@
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
 
 Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, *seen* when a reader
-of committed records had it. A burst of far requests is written while timers fire; *absorbed* is until all are taken in.
+of committed records had it. A burst of far requests is written while timers fire; *absorbed* is from the first of them until
+the join holds all: by the places of the last finished micro-batch here, by the changelog of its store there.
 Absolute numbers depend on the machine and on what else runs on it; compare the two sides.
 """
 
@@ -13,26 +14,26 @@ import argparse
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-import httpx
-from _timers_peer import REQUESTS, TICKS, Missing, peer
+from _timers_peer import CHANGELOG, REQUESTS, TICKS, Missing, peer
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from meantime.stack.model import Places
+from meantime.stack.postgres import last_report
 from meantime.stack.session import running
 from meantime.timers.future import encode
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
 
 AHEAD_S = 15
+ABSORBED_WITHIN = 300
 PARTITIONS = 4
 console = Console(width=120)
 
@@ -53,10 +54,13 @@ class Result:
 
 
 class Side:
-    def __init__(self, name: str, kafka: str, requests: str) -> None:
+    """One of the two. `joined` tells how many requests its join has taken in since it began."""
+
+    def __init__(self, name: str, kafka: str, requests: str, joined: Callable[[], int]) -> None:
         self.name = name
         self.kafka = kafka
         self.requests = requests
+        self.joined = joined
         self.topic = ""
 
     def new_topic(self) -> None:
@@ -115,11 +119,50 @@ class Side:
         self.write(second for _ in range(size))
         return self.read(size, second + 60)
 
+    def absorbed(self, burst: int) -> tuple[float, Result]:
+        """Far requests a second, and how late timers were meanwhile."""
+        self.new_topic()
+        start = int(time.time()) + AHEAD_S
+        small = self.write(start + offset for offset in range(20) for _ in range(200))
+        self._join(written(self.kafka, self.requests))
+        time.sleep(max(0.0, start - 2 - time.time()))
+        began = time.monotonic()
+        far = int(time.time()) + 7000
+        self.write(far + number % 80_000 for number in range(burst))
+        self._join(written(self.kafka, self.requests))
+        took = time.monotonic() - began
+        meanwhile = self.read(small, start + 80)
+        # They were read after the burst, so when they were seen says nothing.
+        meanwhile.seen.clear()
+        return burst / took, meanwhile
+
+    def _join(self, count: int) -> None:
+        deadline = time.monotonic() + ABSORBED_WITHIN
+        while self.joined() < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name} has taken in {self.joined():,} of {count:,} requests")
+            time.sleep(0.2)
+
+
+def written(kafka: str, topic: str) -> int:
+    """How many records were ever written to a topic."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": uuid4().hex})
+    try:
+        found = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        return sum(consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)[1] for number in found)
+    finally:
+        consumer.close()
+
 
 @contextmanager
-def ours(folder: Path) -> Iterator[tuple[Side, Places]]:
+def ours(folder: Path) -> Iterator[Side]:
     with running(folder / "ours", nodes=1, timers=True) as places:
-        yield Side("meantime", places.kafka[0], REQUEST), places
+
+        def joined() -> int:
+            report = last_report(places.postgres, "futures", "futures", 0)
+            return sum(report["places"].values()) if report else 0
+
+        yield Side("meantime", places.kafka[0], REQUEST, joined)
 
 
 @contextmanager
@@ -130,26 +173,12 @@ def theirs(folder: Path) -> Iterator[Side]:
             future.result()
         with peer(places.kafka[0], folder / "state"):
             time.sleep(3)
-            yield Side("Kafka Streams", places.kafka[0], REQUESTS)
-
-
-def absorbed(side: Side, places: Places, burst: int) -> tuple[float, Result]:
-    """Requests a second, and how late timers were meanwhile."""
-    url = f"{places.nodes[0].url}/timers/status"
-    side.new_topic()
-    start = int(time.time()) + AHEAD_S
-    small = side.write(start + offset for offset in range(20) for _ in range(200))
-    time.sleep(max(0.0, start - 2 - time.time()))
-    began = time.monotonic()
-    far = int(time.time()) + 7200
-    side.write(far + number % 80_000 for number in range(burst))
-    while httpx.get(url, timeout=30, trust_env=False).json()["futures"]["lag"] > 0:
-        time.sleep(0.5)
-    took = time.monotonic() - began
-    return burst / took, side.read(small, start + 80)
+            yield Side("Kafka Streams", places.kafka[0], REQUESTS, lambda: written(places.kafka[0], CHANGELOG))
 
 
 def show(title: str, results: dict[str, Result]) -> None:
+    if not results:
+        return
     table = Table(title=title, box=None, title_justify="left")
     for column in ("", "fired", "doubled", "missing", "early", "late p50", "p99", "max", "seen p50", "p99"):
         table.add_column(column, justify="right" if column else "left")
@@ -161,6 +190,29 @@ def show(title: str, results: dict[str, Result]) -> None:
     console.print(table)
 
 
+@dataclass
+class Measured:
+    """What was measured of each side, by its name."""
+
+    fires: dict[str, Result] = field(default_factory=dict)
+    buckets: dict[str, Result] = field(default_factory=dict)
+    bursts: dict[str, Result] = field(default_factory=dict)
+
+    def run(self, side: Side, asked: argparse.Namespace) -> None:
+        if asked.rate:
+            self.fires[side.name] = side.fires(asked.rate, asked.for_s)
+        if asked.bucket:
+            self.buckets[side.name] = side.one_bucket(asked.bucket)
+        if asked.burst:
+            speed, meanwhile = side.absorbed(asked.burst)
+            self.bursts[f"{side.name}, {speed:,.0f} absorbed/s"] = meanwhile
+
+    def show(self, asked: argparse.Namespace) -> None:
+        show(f"{asked.rate:,} fires a second for {asked.for_s} s (milliseconds)", self.fires)
+        show(f"{asked.bucket:,} timers on one second (milliseconds)", self.buckets)
+        show(f"200 fires a second while {asked.burst:,} far requests are absorbed (milliseconds)", self.bursts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=int, default=2000)
@@ -169,25 +221,18 @@ def main() -> None:
     parser.add_argument("--bucket", type=int, default=20_000)
     parser.add_argument("--only", choices=("ours", "peer"))
     asked = parser.parse_args()
-    fires: dict[str, Result] = {}
-    buckets: dict[str, Result] = {}
+    measured = Measured()
     with tempfile.TemporaryDirectory(prefix="meantime-bench-") as name:
-        folder = Path(name)
         if asked.only != "peer":
-            with ours(folder) as (side, places):
-                fires[side.name] = side.fires(asked.rate, asked.for_s)
-                buckets[side.name] = side.one_bucket(asked.bucket)
-                speed, meanwhile = absorbed(side, places, asked.burst)
-                show(f"meanwhile {asked.burst:,} far requests were absorbed at {speed:,.0f}/s", {side.name: meanwhile})
+            with ours(Path(name)) as side:
+                measured.run(side, asked)
         if asked.only != "ours":
             try:
-                with theirs(folder) as side:
-                    fires[side.name] = side.fires(asked.rate, asked.for_s)
-                    buckets[side.name] = side.one_bucket(asked.bucket)
+                with theirs(Path(name)) as side:
+                    measured.run(side, asked)
             except Missing as error:
                 console.print(f"the peer is missing: {error}")
-    show(f"{asked.rate:,} fires a second for {asked.for_s} s (milliseconds)", fires)
-    show(f"{asked.bucket:,} timers on one second (milliseconds)", buckets)
+    measured.show(asked)
 
 
 if __name__ == "__main__":
