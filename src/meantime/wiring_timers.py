@@ -122,8 +122,6 @@ async def dispatcher(base: Base) -> None:
 
 
 async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
-    """Join seconds with requests; what is near has been taken by those who fire, so get out of their way."""
-    os.nice(5)
     shares = await asyncio.to_thread(_shares, base.kafka)
     options = FuturesOptions(
         kafka=base.kafka,

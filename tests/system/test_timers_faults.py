@@ -1,6 +1,6 @@
 """Timers on a whole stack, while its processes are killed: each fires once, none early, none that was cancelled.
 
-The plan of what is killed when is drawn from a seed, which is printed.
+The plan of what is killed when is drawn from a seed, which is printed. `MEANTIME_TIMERS=200000` makes it the full run.
 """
 
 import os
@@ -24,7 +24,7 @@ from meantime.timers.topics import REQUEST
 pytestmark = pytest.mark.timeout(900)
 
 SEED = int(os.environ.get("MEANTIME_SEED", "20260503"))
-TIMERS = 4000
+TIMERS = int(os.environ.get("MEANTIME_TIMERS", "4000"))
 OVER_S = 40
 AHEAD_S = 20
 
@@ -44,7 +44,12 @@ class Site:
 
     def request(self, second: int, topic: str, token: str) -> None:
         value = encode(Future(topic, token, token.encode()))
-        self.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
+        while True:
+            try:
+                self.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
+                return
+            except BufferError:
+                self.producer.poll(0.05)
 
     def cancel(self, second: int, token: str, in_time: set[str]) -> None:
         """Adds the token to `in_time` when Kafka says that it had the cancel a second before."""
@@ -105,7 +110,7 @@ def test_timers_fire_once_while_everything_is_killed(site):
     for token, second in seconds.items():
         site.request(second, topic, token)
     assert site.producer.flush(30) == 0
-    victims = ["futures", "dispatcher-1", "oscillator", "dispatcher-1", "futures"]
+    victims = ["futures", "dispatcher-1", "oscillator", "dispatcher-1", "kafka-1", "futures", "dispatcher-1"]
     moments = sorted(chance.uniform(AHEAD_S - 5, AHEAD_S + OVER_S - 10) for _ in victims)
     plan = list(zip(moments, victims, strict=True))
     began, pending = time.time(), sorted(cancelled, key=lambda token: seconds[token])
@@ -117,12 +122,12 @@ def test_timers_fire_once_while_everything_is_killed(site):
         # As late as it is still promised to be heard, with some room for a slow machine.
         while pending and (not plan or seconds[pending[0]] - time.time() < 4):
             site.cancel(seconds[pending[0]], pending.pop(0), in_time)
-        assert site.producer.flush(10) == 0
+        assert site.producer.flush(60) == 0
         time.sleep(0.1)
     fired = site.all_of(topic, TIMERS - len(cancelled), within=240)
     counts = Counter(map(token_of, fired))
     print("cancelled in time", len(in_time), "of", len(cancelled))
-    assert len(in_time) > len(cancelled) // 2, "this machine is too slow to cancel in time"
+    assert len(in_time) > len(cancelled) // 4, "this machine is too slow to cancel in time"
     assert not [token for token, count in counts.items() if count > 1], "fired twice"
     assert not in_time & counts.keys(), "cancelled in time, and fired"
     assert not seconds.keys() - cancelled - counts.keys(), "never fired"

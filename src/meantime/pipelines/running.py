@@ -1,6 +1,7 @@
 """The futures query as a process: started, reported on, started again when Kafka was away, stopped on a signal."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 1.0
+NICE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,7 @@ async def run_futures(
     options: FuturesOptions, engine: Engine, store: LedgerStore, name: str, now_ms: Callable[[], int]
 ) -> None:
     """For ever. A query that fails is started again from its checkpoint, in the same Spark."""
-    settings = {"spark.sql.shuffle.partitions": str(engine.partitions)}
-    spark = await asyncio.to_thread(
-        lambda: session("futures", master=engine.master, memory=engine.memory, settings=settings)
-    )
+    spark = await asyncio.to_thread(_start_spark, engine)
     reports: asyncio.Queue[FuturesReport] = asyncio.Queue()
     _listen(spark, reports)
     telling = asyncio.create_task(_tell(reports, store, name, now_ms))
@@ -48,6 +47,14 @@ async def run_futures(
     finally:
         telling.cancel()
         await asyncio.to_thread(spark.stop)
+
+
+def _start_spark(engine: Engine) -> "SparkSession":
+    """What is near has been taken by those who fire, so Spark gets out of their way. On Linux a thread is nice for itself
+    and for what it starts, so this is said in the one that starts Spark."""
+    os.nice(NICE)
+    settings = {"spark.sql.shuffle.partitions": str(engine.partitions)}
+    return session("futures", master=engine.master, memory=engine.memory, settings=settings)
 
 
 def _listen(spark: "SparkSession", reports: "asyncio.Queue[FuturesReport]") -> None:
