@@ -259,3 +259,18 @@ def test_a_share_does_not_wait_for_ever_for_what_is_no_longer_there() -> None:
     timers.set(a_timer("a"), EARLY, 5)
     assert strike(timers, MS + CATCH_UP_WITHIN_MS) == ([], [])
     assert strike(timers, MS + CATCH_UP_WITHIN_MS + 1) == (["a"], [])
+
+
+def test_the_memory_of_held_timers_is_counted_while_they_are_held() -> None:
+    timers = share()
+    timers.set(Set("a", S, Future("calls", "", bytes(1000)), MS - 5000), EARLY)
+    one = timers.held_bytes
+    assert one > 1000
+    timers.set(a_timer("b"), EARLY)
+    assert one < timers.held_bytes < 2 * one
+    fire, _ = timers.strike(MS, MS)
+    assert timers.held_bytes == 0
+    timers.put_back(fire[:1])
+    assert timers.held_bytes == one
+    assert strike(timers) == (["a"], [])
+    assert timers.held_bytes == 0

@@ -43,12 +43,12 @@ class DispatcherOptions:
     limits: Limits = field(default_factory=Limits)
     remember_ms: int = 60_000
     """How long what has ended is kept in memory."""
-    most: int = 50_000
+    most: int = 100_000
     """Most timers in one transaction."""
     near_s: int = 90
     """Timers due so soon are taken straight from their requests: they need not wait while the Spark job takes in a burst."""
-    most_held: int = 500_000
-    """With more than so many held, only those are that would miss their bucket otherwise."""
+    most_held_bytes: int = 768 * 1024 * 1024
+    """With more than so much held, only those are that would miss their bucket otherwise."""
     longest_pause: float = 0.02
     look_back_ms: int = 600_000
     """How far back requests are read when nobody knows how far the Spark job has come."""
@@ -301,11 +301,12 @@ class Dispatcher:
         for share in self._shares.values():
             share.expire(now_ms, self._options.remember_ms)
         self._commit_positions()
-        held = sum(share.held for share in self._shares.values())
-        self._near_s = self._options.near_s if held < self._options.most_held else self._options.lead_s + 2
+        held_bytes = sum(share.held_bytes for share in self._shares.values())
+        room = held_bytes < self._options.most_held_bytes
+        self._near_s = self._options.near_s if room else self._options.lead_s + 2
         self.report = DispatcherReport(
             tuple(sorted(self._shares)),
-            held,
+            sum(share.held for share in self._shares.values()),
             sum(len(share.memory) for share in self._shares.values()),
             self._fired,
             self._lateness.counts(now_ms),

@@ -28,6 +28,8 @@ NOWHERE = -1
 """The offset of a timer that has only been seen in `timer-request`."""
 CATCH_UP_WITHIN_MS = 10_000
 """How long a share that is taken over waits for that, should records be missing."""
+TIMER_BYTES = 700
+"""What a held timer takes beside its callback."""
 LATE_MS = 5_000
 """How late such a timer may be without a doubt: its cancels are read beside it."""
 
@@ -73,6 +75,7 @@ class Share:
         self._span = span
         self._cancels_for_ms = round(cancels_for * 1000)
         self._buckets: dict[int, dict[str, Held]] = {}
+        self._sizes: dict[int, int] = {}
         self._away: dict[tuple[str, int], Held] = {}
         self._cancels: dict[int, Cancels] = {}
         self._doubts: list[Held] = []
@@ -80,6 +83,11 @@ class Share:
     @property
     def held(self) -> int:
         return sum(map(len, self._buckets.values())) + len(self._away)
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory is taken by timers that wait for their second."""
+        return sum(self._sizes.values())
 
     def next_second(self) -> int | None:
         return min(self._buckets, default=None)
@@ -151,6 +159,7 @@ class Share:
         if not self._caught_up(now_ms) or second is None or second * 1000 > min(now_ms, covered_ms + IN_TIME_MS):
             return [], []
         bucket = self._buckets.pop(second)
+        del self._sizes[second]
         cancels = self._cancels.get(second)
         if cancels is None:
             return list(bucket.values()), []
@@ -220,6 +229,8 @@ class Share:
         bucket = self._buckets.get(held.second)
         if bucket is None:
             bucket = self._buckets[held.second] = {}
+            self._sizes[held.second] = 0
+        self._sizes[held.second] += TIMER_BYTES + len(held.future.callback)
         bucket[held.token] = held
 
     def _settle(self, offset: int) -> None:
