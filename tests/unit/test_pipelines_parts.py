@@ -15,6 +15,7 @@ from meantime.cli.pipeline_runs import reason
 from meantime.errors import Invalid
 from meantime.pipelines.carrying import Carried, Header, unpacked
 from meantime.pipelines.compaction import compact, is_over
+from meantime.pipelines.copying import COLUMNS, encoded
 from meantime.pipelines.event_type_target import Intent, chunks, mark, went_out
 from meantime.pipelines.forecast import Series, past_of, rates, warnings
 from meantime.pipelines.journal import Entry, Journal
@@ -52,6 +53,40 @@ def test_without_ids_a_row_is_named_after_its_place_in_the_job() -> None:
     assert isinstance(first, NewMessage)
     assert isinstance(second, NewMessage)
     assert (first.id, second.id, second.at_ms) == ("job-3-0", "job-3-1", NOW + 2)
+
+
+def test_an_instant_that_could_not_be_read_is_shown_as_it_stood() -> None:
+    (refused,) = judge_rows(id=["a"], at_ms=[None], body=["1"], unread=["at tomorrow"])
+    assert isinstance(refused, Reject)
+    assert (refused.place, refused.error) == ("row 0 of task 3 (id 'a')", "the instant cannot be read: at tomorrow")
+
+
+def test_rows_are_encoded_as_copy_reads_them() -> None:
+    first, second = NewMessage("a", NOW, 3, "g", True, b"{}"), NewMessage("bb", NOW + 1, 4, "h", False, b"")
+    text = encoded(7, [first, second])
+    assert text.startswith(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+    assert text.endswith(b"\xff\xff")
+    assert fields_of(text[19:-2]) == [
+        [NOW, NOW, 3, 1, 7, 1, 0, 0, b"g", b"a", b"{}"],
+        [NOW + 1, NOW + 1, 4, 0, 7, 1, 0, 0, b"h", b"bb", b""],
+    ]
+
+
+def fields_of(text: bytes) -> list[list[int | bytes]]:
+    """Rows of PostgreSQL's binary COPY format; the last three columns are no numbers."""
+    rows: list[list[int | bytes]] = []
+    place = 0
+    while place < len(text):
+        assert int.from_bytes(text[place : place + 2]) == len(COLUMNS)
+        place += 2
+        row: list[int | bytes] = []
+        for column in COLUMNS:
+            end = place + 4 + int.from_bytes(text[place : place + 4])
+            value = text[place + 4 : end]
+            row.append(value if column in ("producer_group", "id", "body") else int.from_bytes(value))
+            place = end
+        rows.append(row)
+    return rows
 
 
 @pytest.mark.parametrize(

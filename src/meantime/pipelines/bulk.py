@@ -17,8 +17,8 @@ WHEN = ("at", "at_ms", "after_ms")
 KINDS = {".csv": "csv", ".json": "json", ".ndjson": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
-def read_files(spark: "SparkSession", files: Sequence[Path]) -> "DataFrame":
-    """All files must be of one kind and have the same columns."""
+def kind_of(files: Sequence[Path]) -> str:
+    """What all of the files are."""
     for file in files:
         if not file.exists():
             raise Invalid(f"cannot read {file}: no such file")
@@ -27,8 +27,12 @@ def read_files(spark: "SparkSession", files: Sequence[Path]) -> "DataFrame":
     kinds = {KINDS.get(file.suffix.lower(), "parquet") for file in files}
     if len(kinds) != 1:
         raise Invalid(f"give files of one kind at a time, not {', '.join(sorted(kinds))}")
-    paths = [str(file.absolute()) for file in files]
-    kind = kinds.pop()
+    return kinds.pop()
+
+
+def read_files(spark: "SparkSession", files: Sequence[Path]) -> "DataFrame":
+    """All files must be of one kind and have the same columns."""
+    kind, paths = kind_of(files), [str(file.absolute()) for file in files]
     if kind == "csv":
         return spark.read.csv(paths, header=True, escape='"', multiLine=True)
     return spark.read.json(paths) if kind == "json" else spark.read.parquet(*paths)
@@ -53,7 +57,22 @@ def messages(frame: "DataFrame") -> "DataFrame":
         columns.append(_at_ms(names).alias("at_ms"))
     if "after_ms" in names:
         columns.append(f.expr("try_cast(after_ms as bigint)").alias("after_ms"))
-    return frame.select(*columns)
+    return frame.select(*columns, _unread(given).alias("unread"))
+
+
+def _unread(given: Sequence[str]) -> "Column":
+    """Of a row whose instant makes no sense: what stands there, so that its refusal can name it."""
+    from pyspark.sql import functions as f
+
+    kinds = {"at": "timestamp", "at_ms": "bigint", "after_ms": "bigint"}
+    strange = [
+        f.when(
+            f.col(name).isNotNull() & f.expr(f"try_cast({name} as {kinds[name]})").isNull(),
+            f.format_string(f"{name} %s", f.col(name).cast("string")),
+        )
+        for name in given
+    ]
+    return f.coalesce(*strange)
 
 
 def _at_ms(names: Sequence[str]) -> "Column":
@@ -63,12 +82,12 @@ def _at_ms(names: Sequence[str]) -> "Column":
     return f.coalesce(whole, f.expr("unix_millis(try_cast(at as timestamp))")) if "at" in names else whole
 
 
-def planned(frame: "DataFrame", now_ms: int, step_ms: int) -> dict[int, int]:
-    """How many messages each slot would get, by its beginning; what is overdue counts as now."""
+def planned(frame: "DataFrame", now_ms: int, step_ms: int) -> dict[int | None, int]:
+    """How many messages each slot would get, by its beginning; what is overdue counts as now. None is no instant at all."""
     from pyspark.sql import functions as f
 
     at = f.col("at_ms") if "at_ms" in frame.columns else f.lit(None).cast("bigint")
     after = f.col("after_ms") if "after_ms" in frame.columns else f.lit(None).cast("bigint")
     due = f.greatest(f.coalesce(at, f.lit(now_ms) + after), f.lit(now_ms))
     slots = frame.select((f.floor(due / step_ms) * step_ms).alias("slot")).groupBy("slot").count()
-    return {row["slot"]: row["count"] for row in slots.collect() if row["slot"] is not None}
+    return {row["slot"]: row["count"] for row in slots.collect()}

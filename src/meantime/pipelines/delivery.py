@@ -15,8 +15,6 @@ from meantime.sdk import messages as wire
 from meantime.sdk.client import Client
 from meantime.topics.model import NewMessage, Settings, Topic
 
-CHUNK = 10_000
-
 
 class Tally(msgspec.Struct, frozen=True):
     created: int = 0
@@ -28,6 +26,9 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Delivery(Protocol):
+    chunk: int
+    """How many to hand over at a time."""
+
     def deliver(self, messages: Sequence[NewMessage]) -> Tally:
         """Ids must be distinct."""
         ...
@@ -52,12 +53,14 @@ def deliver_all(delivery: Delivery, messages: Sequence[NewMessage]) -> Tally:
         distinct.setdefault(message.id, message)
     rows = list(distinct.values())
     total = Tally(exists=len(messages) - len(rows))
-    for start in range(0, len(rows), CHUNK):
-        total += delivery.deliver(rows[start : start + CHUNK])
+    for start in range(0, len(rows), delivery.chunk):
+        total += delivery.deliver(rows[start : start + delivery.chunk])
     return total
 
 
 class _OverHttp:
+    chunk = 10_000
+
     def __init__(self, client: Client, topic: str) -> None:
         self._client = client
         self._topic = topic

@@ -9,3 +9,15 @@ SELECT topic_id, bucket_count FROM topics WHERE name = %(name)s AND deleted_at_m
 
 -- name: notify
 SELECT pg_notify(%(channel)s, %(payload)s)
+
+-- name: hold_topic
+-- A topic that is changed or deleted waits for what is being copied into it; one that has been is not copied into.
+SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL FOR SHARE
+
+-- name: copy
+COPY topic_messages ({columns}) FROM STDIN (FORMAT binary)
+
+-- name: taken
+-- Which of these ids exist, or were deleted and still count as taken.
+SELECT m.id FROM unnest(%(ids)s) AS x (id) JOIN topic_messages AS m ON m.topic_id + 0 = %(topic_id)s AND m.id = x.id
+WHERE m.stage < 3 OR m.due_at_ms > %(now_ms)s

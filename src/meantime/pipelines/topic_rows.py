@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 COLUMNS = ("id", "at_ms", "after_ms", "body")
+UNREAD = "unread"
+"""A column for those who make frames out of files: an instant that could not be read, as it stood there."""
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -46,7 +48,7 @@ def check_columns(schema: "StructType", *, stream: bool) -> None:
     """Raises Invalid naming the column that is missing, unknown or of a wrong type."""
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in kinds:
-        if name not in COLUMNS:
+        if name not in (*COLUMNS, UNREAD):
             raise Invalid(f"column {name!r} is unknown here: a message has {', '.join(COLUMNS)}", column=name)
     if "body" not in kinds:
         raise Invalid("column 'body' is missing", column="body")
@@ -68,8 +70,11 @@ def judged(batches: "Iterable[RecordBatch]", judge: Judge) -> Iterator[NewMessag
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         empty = [None] * batch.num_rows
         rows = zip(*(columns.get(name, empty) for name in COLUMNS), strict=True)
-        for row in rows:
-            yield _judged(row, number, "id" in columns, judge)
+        for row, unread in zip(rows, columns.get(UNREAD, empty), strict=True):
+            if unread is None:
+                yield _judged(row, number, "id" in columns, judge)
+            else:
+                yield _reject(row, number, judge, Refused(row[0], f"the instant cannot be read: {unread}"))
             number += 1
 
 
