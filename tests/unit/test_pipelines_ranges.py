@@ -3,6 +3,7 @@
 import pytest
 
 from meantime.errors import BadCursor, Invalid
+from meantime.pipelines.archive_mark import archived_timeline
 from meantime.pipelines.layout import Layout
 from meantime.pipelines.ranges import Range, advanced, between, lags, shares, tasks
 from meantime.streams.cursors import Cursor
@@ -84,3 +85,19 @@ def test_cursors_of_an_option_are_for_known_partitions() -> None:
     assert THREE.resolved({"1": "001-0001-000000000000000003"}, "end")["1"] == Cursor(1, 3)
     with pytest.raises(Invalid):
         THREE.resolved({"1": "here"}, "begin")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "archived"),
+    [
+        (Cursor(1, -1), Cursor(1, -1), 0),
+        (Cursor(1, 9), Cursor(1, 8), 0),
+        (Cursor(1, 9), Cursor(1, 9), 1),
+        (Cursor(1, 9), Cursor(2, 1), 1),
+        (Cursor(1, 9), Cursor(2, 2), 2),
+        (Cursor(3, 4), Cursor(3, 4), 2),
+    ],
+)
+def test_a_timeline_is_archived_when_nothing_of_any_partition_is_left(first: Cursor, second: Cursor, archived: int) -> None:
+    """Partition 0 of timeline 2 is empty: there is nothing of it to wait for."""
+    assert archived_timeline(THREE, {"0": first, "1": second}) == archived

@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from meantime.errors import MeantimeError, StackError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.status import Status
 
     from meantime.pipelines.options import Broker
 
@@ -95,6 +96,31 @@ def starting_spark(name: str, master: str | None, stopping: Callable[[], bool]) 
             raise SparkFailed(reason(str(error))) from error
     finally:
         spark.stop()
+
+
+@contextmanager
+def counting(what: str, count: Callable[[], int], every: float = 2.0) -> Iterator[None]:
+    """Shows how a number grows, where somebody watches. Tasks write far away, so it is asked for where they write to."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    done, console = threading.Event(), Console(stderr=True)
+
+    def watch(status: "Status") -> None:
+        while not done.wait(every):
+            with suppress(MeantimeError):
+                status.update(f"{count():,} {what}")
+
+    with console.status(what) as status:
+        watching = threading.Thread(target=watch, args=(status,), daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watching.join()
 
 
 class SparkFailed(MeantimeError):

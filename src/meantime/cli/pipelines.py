@@ -10,7 +10,7 @@ import typer
 
 from meantime.cli.exits import PARTLY
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table, say
-from meantime.cli.pipeline_runs import Found, find_cluster, running, signals, starting_spark
+from meantime.cli.pipeline_runs import Found, counting, find_cluster, running, signals, starting_spark
 from meantime.cli.session import Data, Json, Key, Url
 from meantime.cli.spans import clock_time, human, seconds, unix_seconds
 
@@ -109,6 +109,10 @@ def archive(
     compact: Annotated[
         bool, typer.Option("--compact/--no-compact", help="Merge small files of hours that are over.")
     ] = True,
+    hold: Annotated[
+        bool | None,
+        typer.Option("--hold/--no-hold", help="Let clean-up of closed timelines wait until they are in this archive."),
+    ] = None,
     master: Master = None,
     checkpoint: Checkpoint = None,
     once: Once = False,
@@ -131,10 +135,11 @@ def archive(
     from meantime.pipelines.journal import FOLDER
     from meantime.pipelines.layout import client_of
 
+    seconds(every)
     if checkpoint:
         raise typer.BadParameter("--checkpoint: an archive notes how far it is in its own folder, _meantime")
     found = find_cluster(url, key, data, metrics_port)
-    options = ArchiveOptions(to.absolute(), max_rows)
+    options = ArchiveOptions(to.absolute(), max_rows, hold=hold)
     lock = alone(options.folder / FOLDER / "lock", f"the archive {to}")
     with running() as stopping, client_of(found.broker) as client, lock:
         for name in event_types:
@@ -182,10 +187,15 @@ def schedule(
 
     Example: meantime pipeline schedule campaign.csv --topic reminders --dry-run
     """
-    from meantime.pipelines.bulk import messages, read_files
+    from meantime.pipelines.bulk import kind_of, messages, read_files
     from meantime.pipelines.layout import client_of
     from meantime.pipelines.writing import write_topic
 
+    kind_of(files)
+    if step:
+        seconds(step)
+    if rejects and not rejects.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--rejects: there is no folder {rejects.absolute().parent}")
     found = find_cluster(url, key, data, None, group)
     with running() as stopping, client_of(found.broker) as client:
         client.topic(topic)
@@ -196,7 +206,8 @@ def schedule(
                 return
             began = time.monotonic()
             options = found.source_options() | ({"rejects": str(rejects.absolute())} if rejects else {})
-            tally = write_topic(rows, topic, **options)
+            with counting(f"messages in {topic}", lambda: client.count(topic)):
+                tally = write_topic(rows, topic, **options)
             took = time.monotonic() - began
     if json:
         print_json({"created": tally.created, "exists": tally.exists, "rejected": tally.rejected, "seconds": round(took, 3)})
@@ -217,18 +228,31 @@ def _show_plan(found: Found, topic: str, rows: object, step: str | None, json: b
 
     with client_of(found.broker) as client:
         now_ms = client.clock().now_ms
-        fine = planned(rows, now_ms, 1000)  # type: ignore[arg-type]
+        found_slots = planned(rows, now_ms, 1000)  # type: ignore[arg-type]
+        horizon_ms = now_ms + (client.topic(topic).max_future_ms or 0)
+        fine = {slot: count for slot, count in found_slots.items() if slot is not None and slot <= horizon_ms}
+        refused = sum(found_slots.values()) - sum(fine.values())
         ahead = max(60.0, (max(fine, default=now_ms) - now_ms) / 1000 + 1)
         slot_for = seconds(step) if step else fitting_step(ahead)
         begin = now_ms / 1000 - now_ms / 1000 % slot_for
         present = client.load(topic, begin, begin + min(ahead + slot_for, 10_000 * slot_for), slot_for)
     slots: list[Slot] = merged(present, fine, round(slot_for * 1000))
     if json:
-        print_json({"topic": topic, "step_ms": round(slot_for * 1000), "new": sum(fine.values()), "slots": slots})
+        print_json(
+            {
+                "topic": topic,
+                "step_ms": round(slot_for * 1000),
+                "new": sum(fine.values()),
+                "refused": refused,
+                "slots": slots,
+            }
+        )
     elif on_terminal():
         print_rich(chart(f"{topic} (dry run)", slots, slot_for, now_ms / 1000))
     else:
         print_table(["from_ms", "present", "new"], [[slot.from_ms, slot.available, slot.waiting] for slot in slots])
+    if refused:
+        say(f"{refused:,} rows would be refused: their instant cannot be read or lies too far ahead")
 
 
 @pipeline.command()

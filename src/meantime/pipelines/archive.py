@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import StorageUnavailable
+from meantime.pipelines.archive_mark import Mark, archived_timeline
 from meantime.pipelines.event_source import cursors
 from meantime.pipelines.journal import Entry, Journal
 from meantime.pipelines.json_schema import fields_type
-from meantime.pipelines.layout import Layout, look_up, storages, texts
+from meantime.pipelines.layout import Cursors, Layout, look_up, storages, texts
 from meantime.pipelines.meters import Progress, note
 from meantime.pipelines.native import frame
 from meantime.pipelines.ranges import advanced, between, lags
@@ -35,6 +36,8 @@ class ArchiveOptions:
     max_rows: int = 1_000_000
     kafka: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of Kafka's Java client by storage."""
+    hold: bool | None = None
+    """Whether clean-up of closed timelines shall wait for this archive; None leaves it as it is."""
 
 
 class Archiving:
@@ -49,11 +52,15 @@ class Archiving:
         declared = client.event_type(event_type)
         schema = declared.schema.schema if declared.schema else ""
         self._fields = fields_type(declared.category or "undefined", schema)
+        self._mark = Mark(client, event_type)
 
     def run(self, stopping: Callable[[], bool]) -> int:
         """Everything that is there by now; how many events that were."""
         total = 0
+        if self._options.hold is False:
+            self._mark.remove()
         while not stopping():
+            self._tell()
             rows = self.run_batch()
             if rows is None:
                 return total
@@ -78,9 +85,19 @@ class Archiving:
         note(Progress(f"archive {self.event_type}", plan.number, rows))
         return rows
 
+    def _tell(self) -> None:
+        """Where clean-up waits for this archive: up to where it need not wait any more."""
+        if self._options.hold or self._mark.present:
+            layout = look_up(self._client, self.event_type)
+            self._mark.move(archived_timeline(layout, self._reached(layout)))
+
+    def _reached(self, layout: Layout) -> Cursors:
+        last = self.journal.last()
+        return cursors(last.end) if last else layout.oldest
+
     def _planned(self, layout: Layout) -> Entry | None:
         last = self.journal.last()
-        start = cursors(last.end) if last else dict(layout.oldest)
+        start = self._reached(layout)
         if not any(lags(layout, start).values()):
             return None
         end = advanced(layout, start, self._options.max_rows)

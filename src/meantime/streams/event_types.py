@@ -11,6 +11,7 @@ from meantime.clock import Clock
 from meantime.errors import Conflict, Invalid, MeantimeError, NotFound, StorageUnavailable
 from meantime.streams.catalog import Catalog
 from meantime.streams.declarations import MAX_PARTITIONS, declare, redeclare
+from meantime.streams.holding import waits_for_archive
 from meantime.streams.kafka_admin import Admins
 from meantime.streams.model import EventType, Storage, Timeline
 from meantime.streams.postgres import Store
@@ -117,7 +118,7 @@ class EventTypes:
     async def _retain(self, event_type: EventType) -> None:
         """A storage that does not answer keeps its old retention; the planned dates have moved all the same."""
         for timeline in await self._catalog.timelines(event_type.name):
-            if timeline.deleted or timeline.fake:
+            if timeline.deleted or timeline.fake or (timeline.closed and waits_for_archive(event_type.document)):
                 continue
             try:
                 await self._topics.retain(timeline.storage_id, timeline.topic, event_type.retention_ms)

@@ -13,10 +13,13 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Connection, Database
 from meantime.database.queries import load
 from meantime.errors import Conflict, NotFound, StorageUnavailable
+from meantime.streams.holding import ARCHIVED_TIMELINE
 from meantime.streams.model import EventType, Storage, Timeline
 
 EVENT_TYPES_CHANNEL = "meantime_event_types"
 STORAGES_CHANNEL = "meantime_storages"
+
+_ARCHIVED = ["annotations", ARCHIVED_TIMELINE]
 
 
 class Store:
@@ -120,12 +123,18 @@ class Store:
     async def expire_timelines(self, now_ms: int) -> list[tuple[str, str, str]]:
         """Mark closed timelines whose time is over as deleted and doom their topics, which are returned."""
         async with self.database.transaction() as connection:
-            rows = await (await connection.execute(self.queries["expired_timelines"], {"now_ms": now_ms})).fetchall()
+            params = {"now_ms": now_ms, "archived": _ARCHIVED}
+            rows = await (await connection.execute(self.queries["expired_timelines"], params)).fetchall()
             for row in rows:
                 place = {"storage_id": row["storage_id"], "topic": row["topic"]}
                 await connection.execute(self.queries["doom_topic"], {**place, "not_before_ms": now_ms})
                 await self.notify(connection, row["event_type"])
         return [(row["event_type"], row["storage_id"], row["topic"]) for row in rows]
+
+    async def held(self) -> list[tuple[str, str]]:
+        """Topics of closed timelines that are kept for an archive."""
+        rows = await self.database.fetch_all(self.queries["held_timelines"], {"archived": _ARCHIVED})
+        return [(row["storage_id"], row["topic"]) for row in rows]
 
     async def unsealed(self) -> list[tuple[str, str]]:
         rows = await self.database.fetch_all(self.queries["unsealed_timelines"])

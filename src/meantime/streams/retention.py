@@ -1,7 +1,8 @@
 """The duty that cleans up: closed timelines whose time is over, topics that nobody needs, topics that were left unsealed.
 
 Any node may do it at any time: what one has claimed in the database another does not find. Rows of timelines stay, so that
-old cursors can be answered. A node that does not trust its clock cleans nothing up.
+old cursors can be answered. A node that does not trust its clock cleans nothing up. A closed timeline that waits for an
+archive is kept as a whole: its storage is told to delete none of its records by age.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from meantime.streams.timeline_topics import TimelineTopics
 log = structlog.get_logger(__name__)
 
 CLEAN_EVERY = 2.0
+KEEP_ALL_MS = -1
 
 
 class Retention:
@@ -29,6 +31,7 @@ class Retention:
         self._tools = tools
         self._clock = clock
         self._trusted = trusted
+        self._holding: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
         while True:
@@ -41,6 +44,7 @@ class Retention:
                 log.exception("retention_failed")
 
     async def run_once(self) -> None:
+        await self._hold()
         if not self._trusted():
             return
         for event_type, storage_id, topic in await self._store.expire_timelines(self._clock.now_ms()):
@@ -52,6 +56,19 @@ class Retention:
             await self._topics.drop_doomed(storage_id, topic)
         for storage_id, topic in unsealed:
             await self._seal(storage_id, topic)
+
+    async def _hold(self) -> None:
+        held = set(await self._store.held())
+        self._holding &= held
+        if held - self._holding:
+            await self._tools.catalog.reload_storages()
+        for storage_id, topic in held - self._holding:
+            try:
+                await self._topics.retain(storage_id, topic, KEEP_ALL_MS)
+            except MeantimeError as error:
+                log.debug("topic_not_held_yet", storage_id=storage_id, topic=topic, error=error.detail)
+                continue
+            self._holding.add((storage_id, topic))
 
     async def _seal(self, storage_id: str, topic: str) -> None:
         """A forced switch left this topic in a dead storage; seal it as soon as the storage is back."""
