@@ -54,6 +54,20 @@ def of(topic: str, first: int, end: int, order: int = 2) -> Range:
     return Range("east", topic, order, 0, first, end)
 
 
+def test_ranges_of_many_topics_are_read_at_once_and_exactly(storage: Storage, make_topic: MakeTopic) -> None:
+    topics = [make_topic() for _ in range(5)]
+    for order, topic in enumerate(topics):
+        write(storage, topic, [b'{"n":%d}' % n for n in range(order * 100, order * 100 + 100)])
+    wanted = [of(topic, order, 50 + order, order) for order, topic in enumerate(topics)]
+    found = rows(storage, *wanted)
+    expected = {f'{{"n":{order * 100 + offset}}}' for order in range(5) for offset in range(order, 50 + order)}
+    assert len(found) == 250
+    assert {row["event"] for row in found} == expected
+    assert {row["timeline"] for row in found} == set(range(5))
+    for order in range(5):
+        assert [row["offset"] for row in found if row["timeline"] == order] == list(range(order, 50 + order))
+
+
 def test_a_range_is_read_exactly(storage: Storage, make_topic: MakeTopic) -> None:
     topic = make_topic()
     write(storage, topic, [b'{"n":%d}' % n for n in range(100)])

@@ -20,6 +20,7 @@ from meantime import Client
 from meantime.cli.pipeline_runs import reason
 from meantime.pipelines import events, register, session, write_topic
 from meantime.pipelines.archive import ArchiveOptions, Archiving
+from meantime.pipelines.bulk import messages, planned, read_files
 from meantime.pipelines.delivery import Tally
 from meantime.pipelines.journal import Entry
 
@@ -140,6 +141,16 @@ def test_a_bad_row_is_named_and_nothing_is_written(spark: "SparkSession", client
     assert client.count(topic) == 0
     assert write_topic(frame, topic, rejects=str(folder / "refused")) == Tally(created=5, rejected=1)
     assert json.loads((folder / "refused").read_text())["row"]["id"] == "far0"
+
+
+def test_a_plan_counts_apart_what_has_no_instant_that_can_be_read(spark: "SparkSession", folder: Path) -> None:
+    file = folder / "campaign.csv"
+    file.write_text("id,at,text\na,1970-01-01T00:00:05Z,x\nb,tomorrow,x\nc,,x\nd,1970-01-01T00:00:00Z,x\n")
+    rows = messages(read_files(spark, [file]))
+    assert planned(rows, 2000, 1000) == {5000: 1, 2000: 1, None: 2}
+    found = {row["id"]: (row["at_ms"], row["unread"], row["body"]) for row in rows.collect()}
+    assert found["a"] == (5000, None, '{"text":"x"}')
+    assert found["b"] == (None, "at tomorrow", '{"text":"x"}')
 
 
 def test_wrong_options_and_columns_are_named(spark: "SparkSession", topic: str) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from meantime.errors import BadCursor, Invalid
 from meantime.pipelines.archive_mark import archived_timeline
+from meantime.pipelines.kafka_ranges import rounds
 from meantime.pipelines.layout import Layout
 from meantime.pipelines.ranges import Range, advanced, between, lags, shares, tasks
 from meantime.streams.cursors import Cursor
@@ -101,3 +102,9 @@ def test_cursors_of_an_option_are_for_known_partitions() -> None:
 def test_a_timeline_is_archived_when_nothing_of_any_partition_is_left(first: Cursor, second: Cursor, archived: int) -> None:
     """Partition 0 of timeline 2 is empty: there is nothing of it to wait for."""
     assert archived_timeline(THREE, {"0": first, "1": second}) == archived
+
+
+def test_two_ranges_of_one_partition_are_not_read_at_the_same_time() -> None:
+    first, second = Range("s", "t1", 1, 0, 0, 5), Range("s", "t1", 1, 0, 7, 9)
+    other = Range("s", "t1", 1, 1, 0, 5)
+    assert [list(together.values()) for together in rounds([first, second, other])] == [[first, other], [second]]

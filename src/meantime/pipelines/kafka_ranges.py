@@ -1,10 +1,13 @@
 """What a task does for `meantime.events`: ranges of Kafka records into Arrow batches.
 
 Values become text as they are; cursors are put together by Arrow, column by column. A range that Kafka no longer has is an
-error, never a gap. Records that are no events (no value) are left out, as in every other stream.
+error, never a gap. Records that are no events (no value) are left out, as in every other stream. Rows of one partition come
+in their order within a timeline, timelines in no order.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -18,6 +21,9 @@ from meantime.streams.model import Storage
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
+
+Place = tuple[str, int]
+"""A partition of a topic."""
 
 CHUNK = 10_000
 SILENT_FOR = 30.0
@@ -43,14 +49,86 @@ _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErr
 
 
 def read(storage: Storage, ranges: Iterable[Range]) -> "Iterator[RecordBatch]":
+    for together in rounds(ranges):
+        yield from _read(storage, together)
+
+
+def rounds(ranges: Iterable[Range]) -> list[dict[Place, Range]]:
+    """Ranges that can be read at the same time; two of the same partition cannot."""
+    found: list[dict[Place, Range]] = []
+    for one in ranges:
+        place = one.topic, one.partition
+        home = next((together for together in found if place not in together), None)
+        if home is None:
+            found.append({place: one})
+        else:
+            home[place] = one
+    return found
+
+
+def _read(storage: Storage, left: dict[Place, Range]) -> "Iterator[RecordBatch]":
+    """All at once, so that finding the leaders of many short timelines costs one waiting and not one each."""
     consumer = _consumer(storage)
     try:
-        for wanted in ranges:
-            for messages in _messages(consumer, wanted):
-                if messages:
-                    yield _batch(wanted, messages)
+        consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
+        while left:
+            if batches := _step(consumer, left):
+                yield _joined(batches)
     finally:
         consumer.close()
+
+
+def _step(consumer: Consumer, left: dict[Place, Range]) -> "list[RecordBatch]":
+    """What comes next, by range. `left` is what is still to be read; ranges that are done leave it."""
+    batches = []
+    for place, taken in _by_place(_taken(consumer, left)).items():
+        wanted = left.get(place)
+        if wanted is None:
+            _check(taken, left)
+            continue
+        reached = max(_reached(message, wanted) for message in _ends(taken))
+        if records := _records(taken, wanted, reached):
+            batches.append(_batch(wanted, records))
+        if reached >= wanted.end:
+            del left[place]
+            consumer.pause([TopicPartition(*place)])
+        elif reached > wanted.first:
+            left[place] = replace(wanted, first=reached)
+    return batches
+
+
+def _taken(consumer: Consumer, left: Mapping[Place, Range]) -> list[Any]:
+    most = min(CHUNK, sum(one.count for one in left.values()))
+    taken: list[Any] = consumer.consume(most, 1.0) or consumer.consume(1, SILENT_FOR)
+    if not taken:
+        raise StorageUnavailable(f"nothing came from {_named(next(iter(left.values())))} for {SILENT_FOR:.0f} s")
+    return taken
+
+
+def _by_place(messages: list[Any]) -> dict[Place, list[Any]]:
+    found: dict[Place, list[Any]] = {}
+    for place, run in groupby(messages, key=lambda message: (message.topic(), message.partition())):
+        found.setdefault(place, []).extend(run)
+    return found
+
+
+def _check(messages: list[Any], left: Mapping[Place, Range]) -> None:
+    """Records of a range that is done came too late to matter; an error that belongs to no range concerns all of them."""
+    for message in messages:
+        if message.error() is not None and message.topic() is None:
+            _reached(message, next(iter(left.values())))
+
+
+def _ends(messages: list[Any]) -> list[Any]:
+    """What tells how far it went: the last one, and all that are no records."""
+    return [messages[-1], *(message for message in messages if message.error() is not None)]
+
+
+def _records(messages: list[Any], wanted: Range, reached: int) -> list[Any]:
+    records = [message for message in messages if message.error() is None and message.value() is not None]
+    if reached <= wanted.end:
+        return records
+    return [message for message in records if int(message.offset() or 0) < wanted.end]
 
 
 def first_at(storage: Storage, ranges: Iterable[Range], written_at_ms: int) -> list[Range]:
@@ -78,21 +156,6 @@ def _consumer(storage: Storage) -> Consumer:
         raise StorageUnavailable(f"storage {storage.id!r} cannot be read: {error}", storage_id=storage.id) from error
 
 
-def _messages(consumer: Consumer, wanted: Range) -> Iterator[list[Any]]:
-    consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.first)])
-    reached = wanted.first
-    while reached < wanted.end:
-        taken: list[Any] = consumer.consume(min(CHUNK, wanted.end - reached), 1.0)
-        taken = taken or consumer.consume(1, SILENT_FOR)
-        if not taken:
-            raise StorageUnavailable(f"nothing came from {_named(wanted)} for {SILENT_FOR:.0f} s")
-        marks = [message for message in taken if message.error() is not None]
-        reached = max(reached, *(_reached(message, wanted) for message in (taken[-1], *marks)))
-        records = [message for message in taken if message.error() is None and message.value() is not None]
-        beyond = reached > wanted.end
-        yield [message for message in records if int(message.offset() or 0) < wanted.end] if beyond else records
-
-
 def _reached(message: Any, wanted: Range) -> int:
     """The offset before which nothing is left to come."""
     error = message.error()
@@ -109,6 +172,12 @@ def _reached(message: Any, wanted: Range) -> int:
 
 def _named(wanted: Range) -> str:
     return f"partition {wanted.partition} of topic {wanted.topic!r} in storage {wanted.storage_id!r}"
+
+
+def _joined(batches: "list[RecordBatch]") -> "RecordBatch":
+    import pyarrow as pa
+
+    return pa.concat_batches(batches)
 
 
 def _batch(wanted: Range, messages: list[Any]) -> "RecordBatch":

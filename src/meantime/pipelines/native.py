@@ -14,12 +14,20 @@ import msgspec
 from meantime.pipelines.layout import Cursors, Layout, client_of, look_up, storages
 from meantime.pipelines.options import BEGIN, END, events_options
 from meantime.pipelines.ranges import Range, between
+from meantime.streams.cursors import Cursor
 from meantime.streams.model import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Settings = Mapping[str, Mapping[str, str]]
+
+PATIENCE = {"fetch.max.wait.ms": "20"}
+"""Spark asks each partition for its ends first, and then waits for a fetch there that finds nothing: half a second for each
+of many short timelines, if it may."""
+
+DIGITS = 18
+"""Of an offset in a cursor."""
 
 
 def events(
@@ -52,29 +60,27 @@ def frame(
     spark: "SparkSession", layout: Layout, borders: tuple[Cursors, Cursors], clusters: Mapping[str, Storage], kafka: Settings
 ) -> "DataFrame":
     """What lies between two places."""
-    groups: dict[tuple[str, int], list[Range]] = defaultdict(list)
+    groups: dict[str, list[Range]] = defaultdict(list)
     for one in between(layout, *borders):
-        groups[one.storage_id, one.order].append(one)
-    reads = [
-        _read(spark, clusters[storage_id], ranges, kafka.get(storage_id, {})) for (storage_id, _), ranges in groups.items()
-    ]
+        groups[one.storage_id].append(one)
+    reads = [_read(spark, clusters[storage_id], ranges, kafka.get(storage_id, {})) for storage_id, ranges in groups.items()]
     return reduce(lambda left, right: left.union(right), reads) if reads else _nothing(spark)
 
 
 def _read(spark: "SparkSession", storage: Storage, ranges: Sequence[Range], kafka: Mapping[str, str]) -> "DataFrame":
-    """The ranges of one timeline."""
+    """The ranges of one cluster. Every timeline has a topic of its own, so the topic tells the timeline."""
     from pyspark.sql import functions as f
 
-    topic, order = ranges[0].topic, ranges[0].order
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", storage.bootstrap_servers)
-    for name, value in kafka.items():
+    for name, value in {**PATIENCE, **kafka}.items():
         reader = reader.option(f"kafka.{name}", value)
     reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
-    reader = reader.option("assign", _json({topic: [one.partition for one in ranges]}))
-    reader = reader.option("startingOffsets", _json({topic: {str(one.partition): one.first for one in ranges}}))
-    reader = reader.option("endingOffsets", _json({topic: {str(one.partition): one.end for one in ranges}}))
-    digits = f.lpad(f.col("offset").cast("string"), 18, "0")
-    prefix = "" if order == 0 else f"001-{order:04x}-"
+    reader = reader.option("assign", _json({topic: list(places) for topic, places in _by_topic(ranges, "first").items()}))
+    reader = reader.option("startingOffsets", _json(_by_topic(ranges, "first")))
+    reader = reader.option("endingOffsets", _json(_by_topic(ranges, "end")))
+    orders = {one.topic: one.order for one in ranges}
+    prefixes = {topic: str(Cursor(order, 0))[:-DIGITS] for topic, order in orders.items()}
+    digits = f.lpad(f.col("offset").cast("string"), DIGITS, "0")
     return (
         reader.load()
         .where("value is not null")
@@ -82,11 +88,25 @@ def _read(spark: "SparkSession", storage: Storage, ranges: Sequence[Range], kafk
             f.col("value").cast("string").alias("event"),
             f.col("partition").cast("string").alias("partition"),
             f.col("offset"),
-            f.concat(f.lit(prefix), digits).alias("cursor"),
-            f.lit(order).alias("timeline"),
+            f.concat(_by(f.col("topic"), prefixes), digits).alias("cursor"),
+            _by(f.col("topic"), orders).alias("timeline"),
             f.col("timestamp").alias("written_at"),
         )
     )
+
+
+def _by_topic(ranges: Sequence[Range], border: str) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = defaultdict(dict)
+    for one in ranges:
+        found[one.topic][one.partition] = getattr(one, border)
+    return found
+
+
+def _by(column: "Column", values: "Mapping[str, str] | Mapping[str, int]") -> "Column":
+    """The value that belongs to a column's."""
+    from pyspark.sql import functions as f
+
+    return f.create_map(*(f.lit(one) for pair in values.items() for one in pair))[column]
 
 
 def _nothing(spark: "SparkSession") -> "DataFrame":

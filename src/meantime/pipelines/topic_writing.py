@@ -89,6 +89,7 @@ class Writing:
             Path(self._options.rejects).write_bytes(lines)
         if self._options.report:
             Path(self._options.report).write_bytes(msgspec.json.encode(total))
+            return
         counts = f"created {total.created:,}, existed {total.exists:,}, rejected {total.rejected:,}"
         print(f"meantime.topic {self._options.topic}: {counts}", file=sys.stderr, flush=True)
 
