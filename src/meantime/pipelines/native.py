@@ -1,7 +1,7 @@
 """Events by Spark's own Kafka connector: one read per cluster with exact borders, unioned.
 
-The fastest way to read much at once, as no byte passes through Python. It needs the JVM to reach every storage; settings
-that Kafka's Java client needs for that (credentials) are given by storage.
+No byte passes through Python, but Spark makes a consumer for each partition of each timeline: for few, long timelines. It
+needs the JVM to reach every storage; settings that Kafka's Java client needs for that (credentials) are given by storage.
 """
 
 from collections import defaultdict
