@@ -156,12 +156,14 @@ class Messages:
 
     async def delete_held(self, rows: Sequence[HolderRow], now_ms: int) -> set[Key]:
         remembered = [row for row in rows if row.dedupe_ms > 0]
-        if not remembered:
-            return set(await self._delete_plain(rows, now_ms))
-        params = _holders(remembered, now_ms) | self._memory(remembered, now_ms, least_ms=0)
-        deleted = await self._statements.run(self._sql["mark_held"], params)
-        plain = [row for row in rows if row.dedupe_ms == 0]
-        return {*deleted, *(await self._delete_plain(plain, now_ms) if plain else ())}
+        plain = [row for row in rows if row.dedupe_ms == 0] if remembered else rows
+        deleted: set[Key] = set()
+        if plain:
+            deleted.update(await self._delete_plain(plain, now_ms))
+        if remembered:
+            params = _holders(remembered, now_ms) | self._memory(remembered, now_ms, least_ms=0)
+            deleted.update(await self._statements.run(self._sql["mark_held"], params))
+        return deleted
 
     async def _delete_plain(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
         kinds = {(row.topic_id, row.consumer_id, row.version) for row in rows}
