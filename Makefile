@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-SERVICES := tests/contract tests/system
+SERVICES := tests/system tests/contract
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test check unit bench chaos fmt lock clean
@@ -32,8 +32,8 @@ up: $(READY) ## Run the whole system here; Ctrl-C stops it
 down: $(READY) ## Stop what `make up` or `meantime up --detach` started
 	$(BIN)/meantime down
 
-# Much of a service test is waiting, so two files run at a time. They kill and freeze real processes against the clock: one
-# that fails is run once more by itself, in plain sight.
+# Much of a service test is waiting, so two files run at a time, the long ones first. They kill and freeze real processes
+# against the clock: a test that fails is run once more by itself, in plain sight.
 test: check ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
 	$(BIN)/pytest -n 2 --dist loadfile $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
 

@@ -27,7 +27,7 @@ class Callbacks:
     late_ms: list[float] = field(default_factory=list)
 
     def follow(self, client: Client) -> None:
-        for batch in client.events(EVENT_TYPE, "begin", batch_limit=1000, batch_flush_timeout=1):
+        for batch in client.events(EVENT_TYPE, "begin", batch_limit=25, batch_flush_timeout=1):
             now_ms = client.now() * 1000
             for event in batch.events:
                 token = event["token"]
