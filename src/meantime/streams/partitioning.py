@@ -7,7 +7,6 @@ Partitions are numbered from 0, and named by these numbers as text.
 import random
 import zlib
 from collections.abc import Callable, Mapping
-from itertools import cycle, islice
 from typing import Any
 
 import msgspec
@@ -39,9 +38,9 @@ def partitioner(event_type: EventType) -> Partitioner | None:
 
 
 def anywhere(count: int, partitions: int) -> list[int]:
-    """Places for `count` events: evenly spread, beginning at random."""
-    first = random.randrange(partitions)
-    return list(islice(cycle(range(partitions)), first, first + count))
+    """Places for `count` events: evenly spread, neighbours together, beginning at random."""
+    first, used = random.randrange(partitions), min(count, partitions)
+    return [(first + place * used // count) % partitions for place in range(count)]
 
 
 def key_paths(event_type: EventType) -> tuple[tuple[str, ...], ...]:
