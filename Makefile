@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVICES := tests/system tests/contract
+LANES  ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test check unit bench chaos fmt lock clean
@@ -32,10 +33,10 @@ up: $(READY) ## Run the whole system here; Ctrl-C stops it
 down: $(READY) ## Stop what `make up` or `meantime up --detach` started
 	$(BIN)/meantime down
 
-# Much of a service test is waiting, so two files run at a time, the long ones first. They kill and freeze real processes
+# Much of a service test is waiting, so LANES files run at a time, the long ones first. They kill and freeze real processes
 # against the clock: a test that fails is run once more by itself, in plain sight.
 test: check ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
-	$(BIN)/pytest -n 2 --dist loadfile $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
+	$(BIN)/pytest -n $(LANES) --dist loadfile --no-loadscope-reorder $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
 
 check: $(READY) ## Formatting, lint, types, layers and unit tests
 	$(BIN)/ruff format --check src tests bench

@@ -9,10 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+from uuid import uuid4
 
 import pytest
 
@@ -22,7 +23,10 @@ from meantime.stack.model import Places
 from meantime.stack.ports import is_free
 from meantime.stack.session import running
 
-TURNS = 2
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""Services of tests live for seconds: what the second compiler and a parallel collector cost would never come back."""
+
+TURNS = max(2, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")))
 """How many test runs may start services on a machine at the same time; more would only make each other late."""
 
 
@@ -47,12 +51,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         time.sleep(0.5)
 
 
+LONG = (
+    *("timers_faults", "pipelines_spark", "streams_faults", "timers_dispatcher", "pipelines_faults", "nodes", "stack"),
+    *("timers_futures", "fuzz", "streams_switch", "workers_sharing", "workers_jobs", "topics_faults", "reading_faults"),
+)
+"""Files that take long begin first, so that no lane is still busy with one when the others have nothing left."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
 TURN = pytest.StashKey[IO[str]]()
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """ZooKeeper, two Kafka clusters and PostgreSQL, shared by the whole test session: use names of your own."""
+    """ZooKeeper, two Kafka clusters and PostgreSQL, shared by all lanes of a test run: use names of your own."""
 
     zookeeper: str
     kafka: list[str]
@@ -117,15 +133,48 @@ def _stack_of(nodes: int = 1, kafka: int = 1, timers: bool = False, **node_env: 
         yield RunningStack(places, Folder(folder / "data"))
 
 
+@contextmanager
+def _shared(run: str, name: str, **options: Any) -> Iterator[RunningStack]:
+    """One stack for all lanes of a test run: who asks first starts it, and stops it when nobody else uses it any more."""
+    folder = Path(tempfile.gettempdir()) / f"meantime-{run[:8]}-{name}"
+    folder.mkdir(exist_ok=True)
+    with (folder / "users").open("a") as users, ExitStack() as mine:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        with (folder / "starting").open("a") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            is_up = folder / "up"
+            if not is_up.exists():
+                mine.callback(shutil.rmtree, folder, ignore_errors=True)
+                mine.enter_context(running(folder / "data", **options))
+                mine.callback(is_up.unlink)
+                mine.callback(fcntl.flock, users, fcntl.LOCK_EX)
+                is_up.touch()
+        found = Folder(folder / "data")
+        places = found.read().places
+        assert places is not None
+        yield RunningStack(places, found)
+
+
+SHARED = pytest.StashKey[ExitStack]()
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid4().hex)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Not at the end of fixtures: whoever stops what is shared waits for the other lanes, which is in no test's time."""
+    session.config.stash.get(SHARED, ExitStack()).close()
+
+
+def _share(config: pytest.Config, name: str, **options: Any) -> RunningStack:
+    kept = config.stash.setdefault(SHARED, ExitStack())
+    return kept.enter_context(_shared(RUN, name, **options))
+
+
 @pytest.fixture(scope="session")
-def services() -> Iterator[Services]:
+def services(pytestconfig: pytest.Config) -> Services:
     """Started when the first test asks for it."""
-    with short_lived_folder() as folder, running(folder / "data", nodes=0, kafka=2, migrate=False) as places:
-        yield Services(
-            zookeeper=places.zookeeper.partition("/")[0],
-            kafka=list(places.kafka),
-            postgres=places.postgres,
-        )
+    places = _share(pytestconfig, "services", nodes=0, kafka=2, migrate=False).places
+    return Services(zookeeper=places.zookeeper.partition("/")[0], kafka=list(places.kafka), postgres=places.postgres)
 
 
 @pytest.fixture(scope="session")
@@ -135,10 +184,9 @@ def stack_of() -> StackOf:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[RunningStack]:
+def cluster(pytestconfig: pytest.Config) -> RunningStack:
     """Two nodes and two Kafka clusters for all tests that only use them; break a stack of your own."""
-    with _stack_of(nodes=2, kafka=2) as stack:
-        yield stack
+    return _share(pytestconfig, "cluster", nodes=2, kafka=2, port=free_ports(2))
 
 
 @pytest.fixture

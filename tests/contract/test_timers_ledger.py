@@ -154,7 +154,7 @@ async def test_reports_are_kept_by_kind(store):
 
 async def test_the_books_are_kept_from_what_kafka_has(services, store):
     mark = uuid4().hex[:6]
-    with kafka_with_topics(services.kafka[0]) as kafka:
+    with kafka_with_topics(services.kafka[1]) as kafka:
         rejected = kafka.tail(REJECTED)
         far = int(time.time()) + 3600
         for name in ("fires", "cancelled", "waits"):

@@ -1,9 +1,12 @@
 """What the tests of timers have in common: a Kafka with the topics of timers, records in, records out."""
 
+import fcntl
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -111,13 +114,20 @@ def until(question: Callable[[], object], within: float = 30.0) -> object:
 
 @contextmanager
 def kafka_with_topics(address: str) -> Iterator[Kafka]:
+    """The names of these topics are fixed, so their tests take turns on a cluster, also with those of other lanes."""
+    with (Path(tempfile.gettempdir()) / f"meantime-timers-{address.rpartition(':')[2]}.lock").open("a") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield _kafka_with_topics(address)
+
+
+def _kafka_with_topics(address: str) -> Kafka:
     limits = Limits()
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     wanted = topics(
         shares=SHARES, request_partitions=2, horizon_s=limits.horizon_s, max_request_bytes=limits.max_request_bytes
     )
     ensure_topics(admin, wanted)
-    yield Kafka(address, admin, Producer({"bootstrap.servers": address, "linger.ms": 2, "log_level": 0}))
+    return Kafka(address, admin, Producer({"bootstrap.servers": address, "linger.ms": 2, "log_level": 0}))
 
 
 @contextmanager

@@ -29,7 +29,8 @@ SHORT = [
 
 @pytest.mark.timeout(400)
 def test_nothing_is_lost_twice_or_out_of_order_whatever_dies(folder: Path) -> None:
-    report = run(folder / "stack", Plan(seed=3, switches=len(SHORT), event_types=2, accidents=SHORT), print)
+    plan = Plan(seed=3, switches=len(SHORT), event_types=2, accidents=SHORT, session_timeout=2.0)
+    report = run(folder / "stack", plan, print)
     assert report.good, "\n".join(report.lines())
     assert report.switched == len(SHORT)
     assert report.acknowledged > 1000

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.timeout(900)
 
 SEED = int(os.environ.get("MEANTIME_SEED", "20260503"))
 TIMERS = int(os.environ.get("MEANTIME_TIMERS", "4000"))
-OVER_S = 40
-AHEAD_S = 20
+OVER_S = 25
+AHEAD_S = 12
 
 
 class Site:
@@ -78,7 +78,7 @@ class Site:
         found: list[Message] = []
         deadline = time.monotonic() + within
         quiet_since = time.monotonic()
-        while time.monotonic() < deadline and (len(found) < count or time.monotonic() - quiet_since < 10):
+        while time.monotonic() < deadline and (len(found) < count or time.monotonic() - quiet_since < 5):
             more = [message for message in consumer.consume(5000, 0.5) if message.error() is None]
             found += more
             quiet_since = time.monotonic() if more else quiet_since

@@ -25,7 +25,6 @@ from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
 
-SESSION_TIMEOUT = 4.0
 SETTLE_WITHIN = 90.0
 STORAGES = ("kafka-2", "default")
 
@@ -40,6 +39,7 @@ class Plan:
     partitions: int = 2
     nodes: int = 3
     accidents: Sequence[Accident] = DECK
+    session_timeout: float = 4.0
 
 
 @dataclass(slots=True)
@@ -92,13 +92,13 @@ def run(data: Path, plan: Plan, tell: Tell) -> Report:
     fault_file = data.parent / f"fault-{uuid4().hex[:8]}"
     environment = {
         "MEANTIME_FAULT_POINT": str(fault_file),
-        "MEANTIME_SESSION_TIMEOUT": str(SESSION_TIMEOUT),
+        "MEANTIME_SESSION_TIMEOUT": str(plan.session_timeout),
         "MEANTIME_BARRIER_TIMEOUT": "15",
     }
     tell(f"starting {plan.nodes} nodes and two Kafka clusters (seed {plan.seed})")
     port = free_block(plan.nodes, random.Random(f"{data}{time.time_ns()}"))
     with running(data, nodes=plan.nodes, kafka=2, port=port, node_env=environment) as places:
-        site = Site(Folder(data), fault_file, freeze_for=SESSION_TIMEOUT * 2.5)
+        site = Site(Folder(data), fault_file, freeze_for=plan.session_timeout * 2.5)
         return asyncio.run(Play(places, site, plan, tell).act())
 
 
