@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVICES := tests/system tests/contract
-LANES  ?= 4
+LANES  ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test check unit bench chaos fmt lock clean
