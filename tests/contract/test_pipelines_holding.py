@@ -52,8 +52,8 @@ async def retention_in_kafka(node: Node, topic: str) -> str:
 async def test_a_closed_timeline_stays_until_the_archive_has_it(http: httpx.AsyncClient, node: Node) -> None:
     name = await switched(http, annotations={"team": "shop"})
     with Client(node.url) as client:
-        mark = await asyncio.to_thread(Mark, client, name)
-        assert not mark.present
+        mark = await asyncio.to_thread(Mark, client, name, "shelf")
+        assert not mark.wanted
         await asyncio.to_thread(mark.move, 0)
         (old, _) = await timelines(http, name)
         due_at = datetime.fromisoformat(old["cleaned_up_at"]).timestamp()
@@ -65,17 +65,49 @@ async def test_a_closed_timeline_stays_until_the_archive_has_it(http: httpx.Asyn
         await asyncio.to_thread(mark.move, 1)
         await eventually(lambda: deleted(http, name))
         annotations = (await http.get(f"/event-types/{name}")).json()["annotations"]
-        assert annotations == {"team": "shop", ARCHIVED_TIMELINE: "1"}
+        assert annotations == {"team": "shop", f"{ARCHIVED_TIMELINE}.shelf": "1"}
 
 
 async def test_without_the_mark_nothing_waits_any_more(http: httpx.AsyncClient, node: Node) -> None:
-    name = await switched(http, annotations={ARCHIVED_TIMELINE: "none yet"})
+    name = await switched(http, annotations={f"{ARCHIVED_TIMELINE}.shelf": "none yet"})
     await asyncio.sleep(1.2)
     await node.streams.retention.run_once()
     assert not await deleted(http, name), "a mark that is no number keeps everything"
     with Client(node.url) as client:
-        await asyncio.to_thread(lambda: Mark(client, name).remove())
+        await asyncio.to_thread(lambda: Mark(client, name, "shelf").remove())
     await eventually(lambda: deleted(http, name))
+
+
+async def test_clean_up_waits_for_the_slowest_of_two_archives(http: httpx.AsyncClient, node: Node) -> None:
+    name = await switched(http)
+    with Client(node.url) as client:
+        quick, slow = [await asyncio.to_thread(Mark, client, name, archive) for archive in ("quick", "slow")]
+        await asyncio.to_thread(slow.move, 0)
+        await asyncio.to_thread(quick.move, 1)
+        await asyncio.sleep(1.2)
+        await node.streams.retention.run_once()
+        assert not await deleted(http, name)
+        await asyncio.to_thread(slow.move, 1)
+        await eventually(lambda: deleted(http, name))
+
+
+async def test_an_archive_puts_its_mark_right_when_another_has_undone_it(http: httpx.AsyncClient, node: Node) -> None:
+    name = await switched(http)
+    with Client(node.url) as client:
+        mark = await asyncio.to_thread(Mark, client, name, "shelf")
+        await asyncio.to_thread(mark.move, 0)
+        await http.put(f"/event-types/{name}", json={"annotations": {f"{ARCHIVED_TIMELINE}.other": "0"}})
+        await asyncio.to_thread(mark.move, 0)
+    annotations = (await http.get(f"/event-types/{name}")).json()["annotations"]
+    assert annotations == {f"{ARCHIVED_TIMELINE}.shelf": "0", f"{ARCHIVED_TIMELINE}.other": "0"}
+
+
+async def test_annotations_that_are_no_marks_hold_nothing(http: httpx.AsyncClient, node: Node) -> None:
+    strange: list[dict[str, Any]] = [{}, {"annotations": [ARCHIVED_TIMELINE]}, {"annotations": {"team": "shop"}}]
+    names = [await switched(http, **fields) for fields in strange]
+    await asyncio.sleep(1.2)
+    await node.streams.retention.run_once()
+    assert [await deleted(http, name) for name in names] == [True, True, True]
 
 
 async def test_a_new_retention_does_not_reach_what_is_held(http: httpx.AsyncClient, node: Node) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.archive_mark import Mark, archived_timeline
+from meantime.pipelines.archive_mark import Mark, archive_name, archived_timeline
 from meantime.pipelines.event_source import cursors
 from meantime.pipelines.journal import Entry, Journal
 from meantime.pipelines.json_schema import fields_type
@@ -52,7 +52,7 @@ class Archiving:
         declared = client.event_type(event_type)
         schema = declared.schema.schema if declared.schema else ""
         self._fields = fields_type(declared.category or "undefined", schema)
-        self._mark = Mark(client, event_type)
+        self._mark = Mark(client, event_type, archive_name(options.folder))
 
     def run(self, stopping: Callable[[], bool]) -> int:
         """Everything that is there by now; how many events that were."""
@@ -87,7 +87,7 @@ class Archiving:
 
     def _tell(self) -> None:
         """Where clean-up waits for this archive: up to where it need not wait any more."""
-        if self._options.hold or self._mark.present:
+        if self._options.hold or self._mark.wanted:
             layout = look_up(self._client, self.event_type)
             self._mark.move(archived_timeline(layout, self._reached(layout)))
 

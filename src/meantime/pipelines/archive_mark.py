@@ -1,9 +1,15 @@
 """The mark of an archive on an event type: clean-up of closed timelines waits until the archive has them.
 
-It is an annotation, set and moved on over the public API. It moves only after the journal has the events safely; a mark that
-stands too low costs storage, never events.
+It is an annotation that carries the archive's own name, set and moved on over the public API. It moves only after the
+journal has the events safely; a mark that stands too low costs storage, never events. An update of an event type replaces
+all of its annotations, so of two archives that write at the same time one may undo what the other wrote: each looks again
+whenever it goes on, and puts its own right.
 """
 
+from pathlib import Path
+from uuid import uuid4
+
+from meantime.pipelines.journal import FOLDER, write_file
 from meantime.pipelines.layout import Cursors, Layout
 from meantime.sdk.client import Client
 from meantime.sdk.model import EventType
@@ -16,28 +22,36 @@ def archived_timeline(layout: Layout, reached: Cursors) -> int:
     return max((one.order for one in layout.timelines if one.closed and one.order < order), default=0)
 
 
-class Mark:
-    """What is known of the mark of one event type, so that it is written only when it moves."""
+def archive_name(archive: Path) -> str:
+    """What an archive is called, wherever its folder is moved to; made up when it is first asked for."""
+    file = archive / FOLDER / "name"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, uuid4().hex[:16].encode())
+    return file.read_text().strip()
 
-    def __init__(self, client: Client, event_type: str) -> None:
+
+class Mark:
+    """What one archive has put on one event type."""
+
+    def __init__(self, client: Client, event_type: str, archive: str) -> None:
         self._client = client
         self._event_type = event_type
-        self._shown = self._annotations().get(ARCHIVED_TIMELINE)
-
-    @property
-    def present(self) -> bool:
-        return self._shown is not None
+        self._name = f"{ARCHIVED_TIMELINE}.{archive}"
+        self.wanted = self._name in self._annotations()
+        """Whether it shall be there: it was, or has been put there since."""
 
     def move(self, order: int) -> None:
-        if self._shown != str(order):
-            self._write(self._annotations() | {ARCHIVED_TIMELINE: str(order)})
-            self._shown = str(order)
+        self.wanted = True
+        annotations = self._annotations()
+        if annotations.get(self._name) != str(order):
+            self._write(annotations | {self._name: str(order)})
 
     def remove(self) -> None:
+        self.wanted = False
         annotations = self._annotations()
-        if annotations.pop(ARCHIVED_TIMELINE, None) is not None:
+        if annotations.pop(self._name, None) is not None:
             self._write(annotations)
-        self._shown = None
 
     def _annotations(self) -> dict[str, str]:
         return dict(self._client.event_type(self._event_type).annotations or {})

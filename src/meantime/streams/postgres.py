@@ -19,8 +19,6 @@ from meantime.streams.model import EventType, Storage, Timeline
 EVENT_TYPES_CHANNEL = "meantime_event_types"
 STORAGES_CHANNEL = "meantime_storages"
 
-_ARCHIVED = ["annotations", ARCHIVED_TIMELINE]
-
 
 class Store:
     """Reads for the catalog; the writes of event types."""
@@ -123,7 +121,7 @@ class Store:
     async def expire_timelines(self, now_ms: int) -> list[tuple[str, str, str]]:
         """Mark closed timelines whose time is over as deleted and doom their topics, which are returned."""
         async with self.database.transaction() as connection:
-            params = {"now_ms": now_ms, "archived": _ARCHIVED}
+            params = {"now_ms": now_ms, "mark": ARCHIVED_TIMELINE}
             rows = await (await connection.execute(self.queries["expired_timelines"], params)).fetchall()
             for row in rows:
                 place = {"storage_id": row["storage_id"], "topic": row["topic"]}
@@ -133,7 +131,7 @@ class Store:
 
     async def held(self) -> list[tuple[str, str]]:
         """Topics of closed timelines that are kept for an archive."""
-        rows = await self.database.fetch_all(self.queries["held_timelines"], {"archived": _ARCHIVED})
+        rows = await self.database.fetch_all(self.queries["held_timelines"], {"mark": ARCHIVED_TIMELINE})
         return [(row["storage_id"], row["topic"]) for row in rows]
 
     async def unsealed(self) -> list[tuple[str, str]]:

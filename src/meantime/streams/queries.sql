@@ -57,15 +57,20 @@ SET closed_at_ms = %(now_ms)s, latest_offsets = %(latest_offsets)s, sealed = %(s
 WHERE event_type = %(event_type)s AND ord = %(ord)s AND closed_at_ms IS NULL;
 
 -- name: expired_timelines
--- SKIP LOCKED lets one node at a time clean a timeline up without waiting for the others. Where an archive has put its mark
--- on the event type, what it does not have yet stays.
+-- SKIP LOCKED lets one node at a time clean a timeline up without waiting for the others. Where archives have put their marks
+-- on the event type, what one of them does not have yet stays.
 UPDATE timelines SET deleted = true
 WHERE id IN (
     SELECT t.id FROM timelines t JOIN event_types e ON e.name = t.event_type
     WHERE t.cleaned_up_at_ms <= %(now_ms)s AND NOT t.deleted
-      AND CASE WHEN e.document #>> %(archived)s IS NULL THEN true
-               WHEN e.document #>> %(archived)s ~ '^[0-9]{1,9}$' THEN t.ord <= (e.document #>> %(archived)s)::int
-               ELSE false END
+      AND NOT EXISTS (
+          SELECT 1 FROM jsonb_each_text(
+              CASE WHEN jsonb_typeof(e.document -> 'annotations') = 'object' THEN e.document -> 'annotations'
+                   ELSE '{}'::jsonb END
+          ) AS mark (name, reached)
+          WHERE left(mark.name, length(%(mark)s)) = %(mark)s
+            AND CASE WHEN mark.reached ~ '^[0-9]{1,9}$' THEN mark.reached::int < t.ord ELSE true END
+      )
     ORDER BY t.cleaned_up_at_ms LIMIT 100 FOR UPDATE OF t SKIP LOCKED
 )
 RETURNING event_type, storage_id, topic;
@@ -73,7 +78,13 @@ RETURNING event_type, storage_id, topic;
 -- name: held_timelines
 -- Closed ones of event types with the mark of an archive.
 SELECT t.storage_id, t.topic FROM timelines t JOIN event_types e ON e.name = t.event_type
-WHERE t.cleaned_up_at_ms IS NOT NULL AND NOT t.deleted AND e.document #>> %(archived)s IS NOT NULL;
+WHERE t.cleaned_up_at_ms IS NOT NULL AND NOT t.deleted AND EXISTS (
+    SELECT 1 FROM jsonb_object_keys(
+        CASE WHEN jsonb_typeof(e.document -> 'annotations') = 'object' THEN e.document -> 'annotations'
+             ELSE '{}'::jsonb END
+    ) AS mark (name)
+    WHERE left(mark.name, length(%(mark)s)) = %(mark)s
+);
 
 -- name: unsealed_timelines
 SELECT storage_id, topic FROM timelines WHERE closed_at_ms IS NOT NULL AND NOT sealed AND NOT deleted;
