@@ -16,7 +16,7 @@ DRIVERS = {
     "psycopg_pool": r"database/.*|.*/postgres\w*\.py",
     "confluent_kafka": r".*/kafka\w*\.py|pipelines/.*",
     "kazoo": r"coordination/.*|stack/zookeeper\.py",
-    "pyspark": r"pipelines/.*|stack/.*|cli/pipeline_runs\.py",
+    "pyspark": r"pipelines/.*|stack/.*|cli/pipeline_spark\.py",
 }
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from meantime.cli.pipeline_runs import reason
-from meantime.errors import Invalid
+from meantime.cli.pipeline_spark import told
+from meantime.errors import Invalid, NotFound
 from meantime.pipelines.carrying import Carried, Header, unpacked
 from meantime.pipelines.compaction import compact, is_over
 from meantime.pipelines.copying import COLUMNS, encoded
@@ -55,8 +55,8 @@ def test_without_ids_a_row_is_named_after_its_place_in_the_job() -> None:
     assert (first.id, second.id, second.at_ms) == ("job-3-0", "job-3-1", NOW + 2)
 
 
-def test_an_instant_that_could_not_be_read_is_shown_as_it_stood() -> None:
-    (refused,) = judge_rows(id=["a"], at_ms=[None], body=["1"], unread=["at tomorrow"])
+def test_a_row_that_could_not_be_read_is_refused_for_that_reason() -> None:
+    (refused,) = judge_rows(id=["a"], at_ms=[None], body=["1"], unread=["the instant cannot be read: at tomorrow"])
     assert isinstance(refused, Reject)
     assert (refused.place, refused.error) == ("row 0 of task 3 (id 'a')", "the instant cannot be read: at tomorrow")
 
@@ -220,9 +220,12 @@ def test_lateness_is_told_by_percentiles() -> None:
     assert lateness.report() == {"messages": 100, "early": 0, "p50_ms": 50, "p99_ms": 99, "max_ms": 99}
 
 
-def test_of_what_spark_tells_our_sentence_is_kept() -> None:
-    assert (
-        reason("[FAILED] pickle\n  File x\nmeantime.errors.NotFound: topic 't' does not exist\n")
-        == "topic 't' does not exist"
-    )
-    assert reason("[BROKEN] something\nat y") == "[BROKEN] something"
+def test_of_what_spark_tells_our_error_is_kept() -> None:
+    ours = told("[FAILED] pickle\n  File x\nmeantime.errors.NotFound: topic 't' does not exist\n")
+    assert (type(ours), ours.detail) == (NotFound, "topic 't' does not exist")
+    strange = told("[FAILED] pickle\nmeantime.errors.BadCursor: it has expired\n")
+    assert (strange.code, strange.detail) == ("spark", "it has expired")
+    assert told("[BROKEN] something\nat y").detail == "[BROKEN] something"
+    java = "An error occurred while calling o70.parquet.\n: org.apache.spark.SparkException: [CANNOT] read file:/x\n\tat y"
+    assert told(java).detail == "[CANNOT] read file:/x"
+    assert told('Exception in thread "main" org.apache.spark.SparkException: no master').detail == "no master"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime.cli.pipeline_options import serve_metrics
 from meantime.errors import MeantimeError, StackError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.status import Status
 
     from meantime.pipelines.options import Broker
@@ -52,11 +52,7 @@ def find_cluster(
     except StackError:
         postgres = None
     if metrics_port:
-        from prometheus_client import start_http_server
-
-        from meantime.metrics import REGISTRY
-
-        start_http_server(metrics_port, addr="127.0.0.1", registry=REGISTRY)
+        serve_metrics(metrics_port)
     return Found(Broker(nodes, key or addresses.key, group), postgres, addresses.folder / "pipelines")
 
 
@@ -73,29 +69,6 @@ def running() -> Iterator[Callable[[], bool]]:
         for number, handler in before.items():
             signal.signal(number, handler)
         signals.clear()
-
-
-@contextmanager
-def starting_spark(name: str, master: str | None, stopping: Callable[[], bool]) -> "Iterator[SparkSession]":
-    """A session with the listener in place; what Spark says went wrong is told in one line."""
-    from pyspark.errors import PySparkException
-
-    from meantime.pipelines.meters import listen
-    from meantime.pipelines.session import session
-
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    spark = session(name, master=master)
-    for number, handler in handlers.items():
-        signal.signal(number, handler)  # Spark puts its own in place
-    spark.sparkContext.setLogLevel("ERROR")
-    listen(spark)
-    try:
-        yield spark
-    except PySparkException as error:
-        if not stopping():
-            raise SparkFailed(reason(str(error))) from error
-    finally:
-        spark.stop()
 
 
 @contextmanager
@@ -121,16 +94,3 @@ def counting(what: str, count: Callable[[], int], every: float = 2.0) -> Iterato
         finally:
             done.set()
             watching.join()
-
-
-class SparkFailed(MeantimeError):
-    """Spark gave up."""
-
-    code = "spark"
-
-
-def reason(text: str) -> str:
-    """The sentence of ours in what Spark tells, or else its first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line.partition(": ")[2] for line in lines if line.startswith("meantime.errors.")]
-    return ours[0] if ours else (lines[0] if lines else "Spark gave up")

@@ -10,9 +10,11 @@ import typer
 
 from meantime.cli.exits import PARTLY
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table, say
-from meantime.cli.pipeline_runs import Found, counting, find_cluster, running, signals, starting_spark
+from meantime.cli.pipeline_options import duration, writable_file, writable_folder
+from meantime.cli.pipeline_runs import Found, counting, find_cluster, running, signals
+from meantime.cli.pipeline_spark import starting_spark
 from meantime.cli.session import Data, Json, Key, Url
-from meantime.cli.spans import clock_time, human, seconds, unix_seconds
+from meantime.cli.spans import clock_time, human, unix_seconds
 
 if TYPE_CHECKING:
     from meantime.pipelines.buffer import BufferOptions
@@ -61,7 +63,7 @@ def buffer(
 
     Example: meantime pipeline buffer --from event-type:orders --to event-type:reminders --delay 7d
     """
-    from meantime.pipelines.buffer import BufferOptions, prepare
+    from meantime.pipelines.buffer import BufferOptions, check, prepare
     from meantime.pipelines.endpoints import buffer_name, endpoint
     from meantime.pipelines.layout import client_of
 
@@ -69,13 +71,16 @@ def buffer(
         raise typer.BadParameter("--starting is begin or end")
     if only not in (None, "in", "out"):
         raise typer.BadParameter("--only is in or out")
+    wait = duration(delay, "--delay")
     found = find_cluster(url, key, data, metrics_port)
     ends = endpoint(source, "--from"), endpoint(target, "--to")
     folder = checkpoint or found.checkpoints / buffer_name(*ends).replace(":", ".")
     options = BufferOptions(
-        found.broker, *ends, seconds(delay), folder.absolute(), found.postgres, starting, seconds(remember), once
+        found.broker, *ends, wait, folder.absolute(), found.postgres, starting, duration(remember, "--remember"), once
     )
     with client_of(found.broker) as client:
+        check(client, options)
+        writable_folder(folder, "--checkpoint")
         prepare(client, options)
     _run_buffer(options, only, master, json)
 
@@ -86,13 +91,14 @@ def _run_buffer(options: "BufferOptions", only: str | None, master: str | None, 
 
     lateness = Lateness()
     with running() as stopping:
+        say(f"{options.topic}: {options.source} → {human(options.delay)} → {options.target}")
         if only == "out":
-            say(f"{options.topic}: the way out is open")
             run_out(options, stopping, lateness)
-        else:
+        elif only == "in":
             with starting_spark(options.topic, master, stopping) as spark:
-                say(f"{options.topic}: {options.source} → {human(options.delay)} → {options.target}")
-                run_in(spark, options, stopping) if only else run_both(spark, options, stopping, lateness)
+                run_in(spark, options, stopping)
+        else:
+            run_both(lambda: starting_spark(options.topic, master, stopping), options, stopping, lateness)
     report = lateness.report()
     if json:
         print_json({"topic": options.topic, **report})
@@ -135,15 +141,17 @@ def archive(
     from meantime.pipelines.journal import FOLDER
     from meantime.pipelines.layout import client_of
 
-    seconds(every)
+    pause = duration(every, "--every")
     if checkpoint:
         raise typer.BadParameter("--checkpoint: an archive notes how far it is in its own folder, _meantime")
     found = find_cluster(url, key, data, metrics_port)
     options = ArchiveOptions(to.absolute(), max_rows, hold=hold)
-    lock = alone(options.folder / FOLDER / "lock", f"the archive {to}")
-    with running() as stopping, client_of(found.broker) as client, lock:
+    with client_of(found.broker) as client:
         for name in event_types:
             client.event_type(name)
+    writable_folder(to, "--to")
+    lock = alone(options.folder / FOLDER / "lock", f"the archive {to}")
+    with running() as stopping, client_of(found.broker) as client, lock:
         totals = dict.fromkeys(event_types, 0)
         with starting_spark("archive", master, stopping) as spark:
             tasks = [Archiving(spark, client, name, options) for name in event_types]
@@ -153,7 +161,7 @@ def archive(
                     totals[task.event_type] += task.run(stopping)
                     if compact and not stopping():
                         merge(task.journal, datetime.now(UTC))
-                if once or stopping() or signals.wait(seconds(every)):
+                if once or stopping() or signals.wait(pause):
                     break
     if json:
         print_json({"archived": totals, "total": {task.event_type: task.journal.rows() for task in tasks}})
@@ -192,17 +200,16 @@ def schedule(
     from meantime.pipelines.writing import write_topic
 
     kind_of(files)
-    if step:
-        seconds(step)
-    if rejects and not rejects.absolute().parent.is_dir():
-        raise typer.BadParameter(f"--rejects: there is no folder {rejects.absolute().parent}")
+    slot_for = duration(step, "--step") if step else None
+    if rejects:
+        writable_file(rejects, "--rejects")
     found = find_cluster(url, key, data, None, group)
     with running() as stopping, client_of(found.broker) as client:
         client.topic(topic)
         with starting_spark("schedule", master, stopping) as spark:
             rows = messages(read_files(spark, files))
             if dry_run:
-                _show_plan(found, topic, rows, step, json)
+                _show_plan(found, topic, rows, slot_for, json)
                 return
             began = time.monotonic()
             options = found.source_options() | ({"rejects": str(rejects.absolute())} if rejects else {})
@@ -219,7 +226,7 @@ def schedule(
         raise typer.Exit(PARTLY)
 
 
-def _show_plan(found: Found, topic: str, rows: object, step: str | None, json: bool) -> None:
+def _show_plan(found: Found, topic: str, rows: object, step: float | None, json: bool) -> None:
     """The load that is there, and what would come on top of it."""
     from meantime.cli.load import chart, fitting_step
     from meantime.pipelines.bulk import planned
@@ -233,7 +240,7 @@ def _show_plan(found: Found, topic: str, rows: object, step: str | None, json: b
         fine = {slot: count for slot, count in found_slots.items() if slot is not None and slot <= horizon_ms}
         refused = sum(found_slots.values()) - sum(fine.values())
         ahead = max(60.0, (max(fine, default=now_ms) - now_ms) / 1000 + 1)
-        slot_for = seconds(step) if step else fitting_step(ahead)
+        slot_for = step or fitting_step(ahead)
         begin = now_ms / 1000 - now_ms / 1000 % slot_for
         present = client.load(topic, begin, begin + min(ahead + slot_for, 10_000 * slot_for), slot_for)
     slots: list[Slot] = merged(present, fine, round(slot_for * 1000))
@@ -262,7 +269,7 @@ def forecast(
     start: Annotated[str, typer.Option("--from", help="Instant to begin with.")] = "now",
     step: Step = None,
     capacity: Annotated[
-        float | None, typer.Option(help="Messages per second that consumers can do, if you know it.")
+        float | None, typer.Option(min=0, help="Messages per second that consumers can do, if you know it.")
     ] = None,
     archive: Annotated[Path | None, typer.Option(help="An archive, for rates of the past.")] = None,
     png: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
@@ -280,9 +287,11 @@ def forecast(
     from meantime.pipelines.layout import client_of
     from meantime.pipelines.picture import bar_chart
 
+    if png:
+        writable_file(png, "--png")
     found = find_cluster(url, key, data, None)
-    ahead = seconds(span)
-    slot_for = seconds(step) if step else max(1.0, fitting_step(ahead))
+    ahead = duration(span, "--for")
+    slot_for = duration(step, "--step") if step else max(1.0, fitting_step(ahead))
     with client_of(found.broker) as client:
         begin = unix_seconds(start, client.clock().now_ms / 1000)
         begin -= begin % slot_for

@@ -7,7 +7,8 @@ Both halves resume where they stopped, however they were stopped. They may run t
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,16 +54,18 @@ class BufferOptions:
         return buffer_name(self.source, self.target)
 
 
-def prepare(client: Client, options: BufferOptions) -> None:
-    """Check both ends and make the topic; nothing moves before everything is there."""
+def check(client: Client, options: BufferOptions) -> None:
+    """Both ends and what lies between; nothing is made before everything else is there."""
     if options.delay < 0 or options.delay > 10 * YEAR:
         raise Invalid("--delay is from 0 to ten years", option="delay")
     if options.source == options.target:
         raise Invalid("--from and --to are the same: everything would go round for ever", option="to")
-    if options.source.is_event_type:
-        client.event_type(options.source.name)
-    else:
-        _check_topic(client, options.source.name)
+    for end, option in ((options.source, "--from"), (options.target, "--to")):
+        _check_end(client, end, option)
+
+
+def prepare(client: Client, options: BufferOptions) -> None:
+    """Make the topic, or find it as it was made."""
     client.create_topic(
         options.topic,
         max_future=max(YEAR, 2 * options.delay),
@@ -71,12 +74,20 @@ def prepare(client: Client, options: BufferOptions) -> None:
     )
 
 
-def _check_topic(client: Client, name: str) -> None:
+def _check_end(client: Client, end: Endpoint, option: str) -> None:
     from meantime.pipelines.kafka_target import has_topic
 
+    if end.is_event_type:
+        try:
+            client.event_type(end.name)
+        except NotFound as error:
+            raise NotFound(f"{option}: {error.detail}") from error
+        return
     storage = default_storage(client)
-    if not has_topic(storage, name):
-        raise NotFound(f"--from: storage {storage.id!r} has no topic {name!r}")
+    if not has_topic(storage, end.name):
+        raise NotFound(
+            f"{option}: storage {storage.id!r} has no topic {end.name!r}: make it first, or say event-type:<name>"
+        )
 
 
 def target_of(client: Client, options: BufferOptions) -> Target:
@@ -135,25 +146,39 @@ def _run_query(spark: "SparkSession", inward: Inward, once: bool, stopping: Call
     return True
 
 
-def run_both(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
-    """The way out runs beside Spark; if one half fails the other stops too. With `once` it is in first, then out."""
+def run_both(
+    starting_spark: "Callable[[], AbstractContextManager[SparkSession]]",
+    options: BufferOptions,
+    stopping: Callable[[], bool],
+    lateness: Lateness,
+) -> None:
+    """The way out does not wait for Spark: after a crash, what is due leaves while Spark is still coming up. If one half
+    fails the other stops too. With `once` it is in first, then out."""
     if options.once:
-        run_in(spark, options, stopping)
+        with starting_spark() as spark:
+            run_in(spark, options, stopping)
         run_out(options, stopping, lateness)
         return
+    with _way_out(options, stopping, lateness) as over, starting_spark() as spark:
+        run_in(spark, options, lambda: stopping() or over())
+
+
+@contextmanager
+def _way_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> Iterator[Callable[[], bool]]:
+    """In a thread of its own. Yields whether it is over before its time; why, is raised at the end."""
     failed: list[BaseException] = []
     ended = threading.Event()
 
-    def way_out() -> None:
+    def run() -> None:
         try:
             run_out(options, lambda: stopping() or ended.is_set(), lateness)
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=way_out, name="buffer-out")
+    thread = threading.Thread(target=run, name="buffer-out")
     thread.start()
     try:
-        run_in(spark, options, lambda: stopping() or not thread.is_alive())
+        yield lambda: not thread.is_alive()
     finally:
         ended.set()
         thread.join()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 WHEN = ("at", "at_ms", "after_ms")
+CORRUPT = "_corrupt_record"
+"""Where Spark puts a line that is no JSON."""
 KINDS = {".csv": "csv", ".json": "json", ".ndjson": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
@@ -44,9 +46,11 @@ def messages(frame: "DataFrame") -> "DataFrame":
 
     names = frame.columns
     given = [name for name in WHEN if name in names]
+    if names == [CORRUPT]:
+        raise Invalid("no line can be read: JSON files have one object a line")
     if not given:
         raise Invalid("column 'at' is missing (or 'at_ms', 'after_ms'): a message needs an instant", column="at")
-    rest = [name for name in names if name not in (*WHEN, "id", "body")]
+    rest = [name for name in names if name not in (*WHEN, "id", "body", CORRUPT)]
     if "body" not in names and not rest:
         raise Invalid("column 'body' is missing, and no other column could be it", column="body")
     body = f.col("body") if "body" in names else f.to_json(f.struct(*(f.col(f"`{name}`") for name in rest)))
@@ -57,21 +61,24 @@ def messages(frame: "DataFrame") -> "DataFrame":
         columns.append(_at_ms(names).alias("at_ms"))
     if "after_ms" in names:
         columns.append(f.expr("try_cast(after_ms as bigint)").alias("after_ms"))
-    return frame.select(*columns, _unread(given).alias("unread"))
+    return frame.select(*columns, _unread(names, given).alias("unread"))
 
 
-def _unread(given: Sequence[str]) -> "Column":
-    """Of a row whose instant makes no sense: what stands there, so that its refusal can name it."""
+def _unread(names: Sequence[str], given: Sequence[str]) -> "Column":
+    """Of a row that makes no sense: what stands there, so that its refusal can name it."""
     from pyspark.sql import functions as f
 
     kinds = {"at": "timestamp", "at_ms": "bigint", "after_ms": "bigint"}
     strange = [
         f.when(
             f.col(name).isNotNull() & f.expr(f"try_cast({name} as {kinds[name]})").isNull(),
-            f.format_string(f"{name} %s", f.col(name).cast("string")),
+            f.format_string(f"the instant cannot be read: {name} %s", f.col(name).cast("string")),
         )
         for name in given
     ]
+    if CORRUPT in names:
+        broken = f.format_string("the line is no JSON object: %s", f.substring(CORRUPT, 1, 200))
+        strange.insert(0, f.when(f.col(CORRUPT).isNotNull(), broken))
     return f.coalesce(*strange)
 
 

@@ -60,7 +60,7 @@ def forecast(
     """`span` is begin, length and step in seconds; without topics, all topics and the timers."""
     begin, ahead, step = span
     if not 0 < step <= ahead or ahead / step > MOST_SLOTS:
-        raise Invalid(f"the step must be shorter than the span, with at most {MOST_SLOTS} slots", option="step")
+        raise Invalid(f"--step must be shorter than --for, and make at most {MOST_SLOTS:,} slots of it", option="step")
     names = list(topics) or [topic.name for topic in client.topics()]
     shown = rates(client.metrics())
     found = [Series(name, _load(client, name, begin, ahead, step), capacity or shown.get(name)) for name in names]
@@ -108,7 +108,7 @@ def _past(archive: Path) -> Iterator[Past]:
     from pyarrow import parquet
 
     if not archive.is_dir():
-        raise Invalid(f"there is no archive in {archive}", option="archive")
+        raise Invalid(f"--archive: there is no archive in {archive}", option="archive")
     for folder in sorted(archive.glob("event_type=*")):
         hours: dict[str, int] = {}
         for file in folder.glob("date=*/hour=*/*.parquet"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("id", "at_ms", "after_ms", "body")
 UNREAD = "unread"
-"""A column for those who make frames out of files: an instant that could not be read, as it stood there."""
+"""A column for those who make frames out of files: why a row could not be read, and null if it could."""
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -74,7 +74,7 @@ def judged(batches: "Iterable[RecordBatch]", judge: Judge) -> Iterator[NewMessag
             if unread is None:
                 yield _judged(row, number, "id" in columns, judge)
             else:
-                yield _reject(row, number, judge, Refused(row[0], f"the instant cannot be read: {unread}"))
+                yield _reject(row, number, judge, Refused(row[0], unread))
             number += 1
 
 

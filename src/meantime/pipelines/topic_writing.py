@@ -67,7 +67,10 @@ class Writing:
 
     def _refuse(self, reject: Reject, rejects: list[Reject]) -> None:
         if self._options.rejects is None:
-            raise Invalid(f"{reject.place}: {reject.error}; with the option 'rejects' such rows go to a file")
+            raise Invalid(
+                f"{reject.place}: {reject.error}; nothing of this task was written. "
+                "With the option 'rejects' (--rejects) such rows go to a file and the others are written"
+            )
         if len(rejects) == MOST_REJECTS:
             raise Invalid(
                 f"more than {MOST_REJECTS} rows of one task are refused; the last one, {reject.place}: {reject.error}"
