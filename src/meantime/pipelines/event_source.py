@@ -92,21 +92,28 @@ class EventsReader(datasource.DataSourceReader):
         for name in settings.partitions:
             parse_partition(name, len(stop))
         found = between(layout, start, {name: stop[name] for name in settings.partitions or stop})
-        if settings.written_until is None:
+        latest_ms = self._latest_ms()
+        if latest_ms is None:
             return found
-        latest_ms = unix_ms(settings.written_until) + CLOCKS_DIFFER_BY_MS
         later = {one.order for one in layout.timelines if one.created_at_ms > latest_ms and one.order > 1}
         return [one for one in found if one.order not in later]
 
     def _trimmed(self, ranges: list[Range], clusters: Mapping[str, Storage]) -> list[Range]:
-        if self._settings.written_from is None or not clusters:
+        """Over HTTP whole ranges are read: only Kafka can tell where an instant is."""
+        earliest, latest_ms = self._settings.written_from, self._latest_ms()
+        if (earliest is None and latest_ms is None) or not clusters:
             return ranges
-        from meantime.pipelines.kafka_ranges import first_at
+        from meantime.pipelines.kafka_ranges import written_between
 
-        from_ms = unix_ms(self._settings.written_from)
+        from_ms = None if earliest is None else unix_ms(earliest)
         used = sorted({one.storage_id for one in ranges})
         groups = [(clusters[id], [one for one in ranges if one.storage_id == id]) for id in used]
-        return [left for storage, group in groups for left in first_at(storage, group, from_ms)]
+        return [left for storage, group in groups for left in written_between(storage, group, from_ms, latest_ms)]
+
+    def _latest_ms(self) -> int | None:
+        """After a record of this instant none is expected that `written_until` wants: publishers' clocks differ by less."""
+        until = self._settings.written_until
+        return None if until is None else unix_ms(until) + CLOCKS_DIFFER_BY_MS
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Piece)

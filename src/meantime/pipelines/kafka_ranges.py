@@ -5,7 +5,7 @@ error, never a gap. Records that are no events (no value) are left out, as in ev
 in their order within a timeline, timelines in no order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 """A partition of a topic."""
+Run = tuple[Range, list[Any]]
+"""Records of a range, in their order."""
 
 CHUNK = 10_000
 SILENT_FOR = 30.0
@@ -72,15 +74,15 @@ def _read(storage: Storage, left: dict[Place, Range]) -> "Iterator[RecordBatch]"
     try:
         consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
         while left:
-            if batches := _step(consumer, left):
-                yield _joined(batches)
+            if runs := _step(consumer, left):
+                yield _batch(runs)
     finally:
         consumer.close()
 
 
-def _step(consumer: Consumer, left: dict[Place, Range]) -> "list[RecordBatch]":
+def _step(consumer: Consumer, left: dict[Place, Range]) -> list[Run]:
     """What comes next, by range. `left` is what is still to be read; ranges that are done leave it."""
-    batches = []
+    runs = []
     for place, taken in _by_place(_taken(consumer, left)).items():
         wanted = left.get(place)
         if wanted is None:
@@ -88,13 +90,13 @@ def _step(consumer: Consumer, left: dict[Place, Range]) -> "list[RecordBatch]":
             continue
         reached = max(_reached(message, wanted) for message in _ends(taken))
         if records := _records(taken, wanted, reached):
-            batches.append(_batch(wanted, records))
+            runs.append((wanted, records))
         if reached >= wanted.end:
             del left[place]
             consumer.pause([TopicPartition(*place)])
         elif reached > wanted.first:
             left[place] = replace(wanted, first=reached)
-    return batches
+    return runs
 
 
 def _taken(consumer: Consumer, left: Mapping[Place, Range]) -> list[Any]:
@@ -131,22 +133,31 @@ def _records(messages: list[Any], wanted: Range, reached: int) -> list[Any]:
     return [message for message in records if int(message.offset() or 0) < wanted.end]
 
 
-def first_at(storage: Storage, ranges: Iterable[Range], written_at_ms: int) -> list[Range]:
-    """The ranges without what was written before an instant. Kafka answers with the first record that is not older, so
-    none that is wanted lies before it, even where times go back and forth."""
+def written_between(storage: Storage, ranges: Sequence[Range], from_ms: int | None, until_ms: int | None) -> list[Range]:
+    """The ranges without what was written before the one instant, or lies after the first record of the other. Kafka answers
+    with the first record that is not older, so nothing of `from_ms` lies before it, even where times go back and forth."""
     consumer = _consumer(storage)
-    found = []
     try:
-        for one in ranges:
-            (place,) = consumer.offsets_for_times([TopicPartition(one.topic, one.partition, written_at_ms)], timeout=10)
-            first = one.end if place.offset < 0 else min(max(one.first, place.offset), one.end)
-            if first < one.end:
-                found.append(Range(one.storage_id, one.topic, one.order, one.partition, first, one.end))
+        firsts = _offsets_at(consumer, ranges, from_ms) if from_ms is not None else [one.first for one in ranges]
+        ends = _offsets_at(consumer, ranges, until_ms) if until_ms is not None else [one.end for one in ranges]
     except KafkaException as error:
         raise StorageUnavailable(f"storage {storage.id!r} does not answer: {error}", storage_id=storage.id) from error
     finally:
         consumer.close()
-    return found
+    cut = [
+        replace(one, first=max(one.first, first), end=min(one.end, end))
+        for one, first, end in zip(ranges, firsts, ends, strict=True)
+    ]
+    return [one for one in cut if one.first < one.end]
+
+
+def _offsets_at(consumer: Consumer, ranges: Sequence[Range], at_ms: int) -> list[int]:
+    """The first record of each range's partition that is not older; the range's end where there is none."""
+    asked = [TopicPartition(one.topic, one.partition, at_ms) for one in ranges]
+    found = consumer.offsets_for_times(asked, timeout=10) if asked else []
+    offsets = {(place.topic, place.partition): int(place.offset) for place in found}
+    places = [offsets[one.topic, one.partition] for one in ranges]
+    return [one.end if place < 0 else place for one, place in zip(ranges, places, strict=True)]
 
 
 def _consumer(storage: Storage) -> Consumer:
@@ -174,24 +185,18 @@ def _named(wanted: Range) -> str:
     return f"partition {wanted.partition} of topic {wanted.topic!r} in storage {wanted.storage_id!r}"
 
 
-def _joined(batches: "list[RecordBatch]") -> "RecordBatch":
+def _batch(runs: Sequence[Run]) -> "RecordBatch":
+    """One for all runs: what comes from many short timelines is not handed over in crumbs."""
     import pyarrow as pa
 
-    return pa.concat_batches(batches)
-
-
-def _batch(wanted: Range, messages: list[Any]) -> "RecordBatch":
-    import pyarrow as pa
-
-    count = len(messages)
-    offsets = pa.array([message.offset() for message in messages], pa.int64())
-    times = pa.array([message.timestamp()[1] for message in messages], pa.int64())
+    offsets = [pa.array([message.offset() for message in messages], pa.int64()) for _, messages in runs]
+    times = pa.array([message.timestamp()[1] for _, messages in runs for message in messages], pa.int64())
     columns = {
-        "event": _texts([message.value() for message in messages]),
-        "partition": _repeated(str(wanted.partition), pa.string(), count),
-        "offset": offsets,
-        "cursor": _cursors(wanted.order, offsets),
-        "timeline": _repeated(wanted.order, pa.int32(), count),
+        "event": _texts([message.value() for _, messages in runs for message in messages]),
+        "partition": pa.concat_arrays([_repeated(str(of.partition), pa.string(), len(messages)) for of, messages in runs]),
+        "offset": pa.concat_arrays(offsets),
+        "cursor": pa.concat_arrays([_cursors(of.order, some) for (of, _), some in zip(runs, offsets, strict=True)]),
+        "timeline": pa.concat_arrays([_repeated(of.order, pa.int32(), len(messages)) for of, messages in runs]),
         "written_at": times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -1,7 +1,8 @@
-"""Events by Spark's own Kafka connector: one read per cluster with exact borders, unioned.
+"""`events()`: an event type as a frame in one call, and how Spark's own Kafka connector reads it.
 
-No byte passes through Python, but Spark makes a consumer for each partition of each timeline: for few, long timelines. It
-needs the JVM to reach every storage; settings that Kafka's Java client needs for that (credentials) are given by storage.
+The connector makes one read per cluster with exact borders, unioned. No byte passes through Python, but Spark makes a
+consumer for each partition of each timeline, which costs more than it saves where there are many. It needs the JVM to reach
+every storage; settings that Kafka's Java client needs for that (credentials) are given by storage.
 """
 
 from collections import defaultdict
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from meantime.errors import Invalid
 from meantime.pipelines.layout import Cursors, Layout, client_of, look_up, storages
 from meantime.pipelines.options import BEGIN, END, events_options
 from meantime.pipelines.ranges import Range, between
@@ -37,23 +39,34 @@ def events(
     url: str | None = None,
     starting: str | None = None,
     ending: str | None = None,
+    native: bool = False,
     kafka: Settings | None = None,
 ) -> "DataFrame":
     """All events of an event type between two places, with the columns of `meantime.events`.
 
-    `starting` and `ending` are as the options; `kafka` has settings of Kafka's Java client by storage.
+    `starting` and `ending` are as the options. With `native` Spark's own Kafka connector reads; `kafka` has settings of
+    Kafka's Java client by storage.
 
     >>> events(spark, "orders").groupBy("timeline").count().show()
     """
+    given = {"event_type": event_type, "url": url, "starting": starting, "ending": ending}
+    options = {name: value for name, value in given.items() if value}
+    if kafka and not native:
+        raise Invalid("settings of Kafka's Java client need native=True; else they are options", option="kafka")
+    if native:
+        return _native(spark, options, kafka or {})
+    return spark.read.format("meantime.events").options(**options).load()
+
+
+def _native(spark: "SparkSession", given: Mapping[str, str], kafka: Settings) -> "DataFrame":
     from meantime.pipelines.registering import environment
 
-    given = {"event_type": event_type, "url": url, "starting": starting, "ending": ending}
-    options = events_options({name: value for name, value in given.items() if value}, environment())
+    options = events_options(given, environment())
     with client_of(options.broker) as client:
-        layout = look_up(client, event_type)
+        layout = look_up(client, options.event_type)
         clusters = storages(client, {})
     start, stop = layout.resolved(options.starting, BEGIN), layout.resolved(options.ending, END)
-    return frame(spark, layout, (start, stop), clusters, kafka or {})
+    return frame(spark, layout, (start, stop), clusters, kafka)
 
 
 def frame(

@@ -5,10 +5,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from meantime.pipelines.registering import register
-from meantime.stack.jars import ensure_jars, spark_home
-from meantime.stack.java import find_java, spark_java_home
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -34,7 +30,12 @@ def session(
     name: str, *, master: str | None = None, memory: str = "1g", settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
     """A session called `name`. Without `master` it is spark-submit's, `SPARK_MASTER`'s, or this machine with two threads."""
+    # Every task imports this module, as part of its package, and has no use for what makes a session.
     from pyspark.sql import SparkSession
+
+    from meantime.pipelines.registering import register
+    from meantime.stack.jars import ensure_jars, spark_home
+    from meantime.stack.java import find_java, spark_java_home
 
     java = find_java()
     os.environ.setdefault("JAVA_HOME", str(spark_java_home(java)))
