@@ -37,7 +37,7 @@ spark.sql(
     """
 ).show()
 
-# %% What happened, over a switch of the storage: one frame, read by Spark's own connector.
+# %% What happened, over a switch of the storage: one frame.
 client.create_event_type(name)
 client.publish(name, [{"user": user, "opened": True} for user in range(100)])
 client.switch(name, client.storages()[-1].id)

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import Services
 from meantime.errors import BadCursor, Conflict, NotFound
 from meantime.pipelines.carrying import Carried, Header
-from meantime.pipelines.kafka_ranges import first_at, read
+from meantime.pipelines.kafka_ranges import read, written_between
 from meantime.pipelines.kafka_target import KafkaTarget
 from meantime.pipelines.ranges import Range
 from meantime.streams.model import Storage
@@ -103,8 +103,19 @@ def test_what_was_written_before_an_instant_need_not_be_read(storage: Storage, m
     topic = make_topic()
     now = time.time_ns() // 1_000_000  # records of long ago would be gone as soon as Kafka looks at its retention
     write(storage, topic, [b"1", b"2", b"3"], [now - 3000, now - 1000, now - 2000])
-    assert first_at(storage, [of(topic, 0, 3)], now - 2000) == [of(topic, 1, 3)]
-    assert first_at(storage, [of(topic, 0, 3)], now + 5000) == []
+    assert written_between(storage, [of(topic, 0, 3)], now - 2000, None) == [of(topic, 1, 3)]
+    assert written_between(storage, [of(topic, 0, 3)], now + 5000, None) == []
+
+
+def test_what_lies_after_an_instant_need_not_be_read(storage: Storage, make_topic: MakeTopic) -> None:
+    topics = [make_topic(), make_topic()]
+    now = time.time_ns() // 1_000_000
+    for topic in topics:
+        write(storage, topic, [b"1", b"2", b"3"], [now - 3000, now - 2000, now - 1000])
+    wanted = [of(topic, 0, 3) for topic in topics]
+    assert written_between(storage, wanted, None, now - 2000) == [of(topic, 0, 1) for topic in topics]
+    assert written_between(storage, wanted, now - 2500, now - 1500) == [of(topic, 1, 2) for topic in topics]
+    assert written_between(storage, wanted, None, now + 5000) == wanted
 
 
 def consumed(storage: Storage, topic: str) -> list[Any]:

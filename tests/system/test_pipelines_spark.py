@@ -2,10 +2,7 @@
 
 import json
 import runpy
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +11,21 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from pipelines_driver import command, wait_for
 
-from conftest import RunningStack, StackOf
+from conftest import RunningStack
 from meantime import Client
-from meantime.cli.pipeline_runs import reason
+from meantime.cli.pipeline_spark import told
+from meantime.errors import Invalid
 from meantime.pipelines import events, register, session, write_topic
 from meantime.pipelines.archive import ArchiveOptions, Archiving
+from meantime.pipelines.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.bulk import messages, planned, read_files
 from meantime.pipelines.delivery import Tally
+from meantime.pipelines.endpoints import Endpoint
 from meantime.pipelines.journal import Entry
+from meantime.pipelines.meters import Lateness
+from meantime.pipelines.options import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +36,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
-def stack(stack_of: StackOf) -> Iterator[RunningStack]:
-    with stack_of(nodes=1, kafka=2) as stack:
-        yield stack
+def stack(cluster: RunningStack) -> RunningStack:
+    return cluster
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,8 @@ def test_all_timelines_are_one_frame_however_they_are_read(
     assert frame.columns == ["event", "partition", "offset", "cursor", "timeline", "written_at"]
     assert numbers(frame) == list(range(200))
     rows = {tuple(row) for row in frame.collect()}
-    assert {tuple(row) for row in events(spark, name, url=stack.urls[0]).collect()} == rows
+    assert {tuple(row) for row in events(spark, name).collect()} == rows
+    assert {tuple(row) for row in events(spark, name, url=stack.urls[0], native=True).collect()} == rows
     assert {tuple(row) for row in read(spark, name, via="http").collect()} == rows
     some = read(spark, name, partitions="1", starting='{"1": "001-0002--1"}')
     assert {tuple(row) for row in some.collect()} == {row for row in rows if row[1] == "1" and row[4] > 1}
@@ -137,7 +140,7 @@ def test_a_bad_row_is_named_and_nothing_is_written(spark: "SparkSession", client
     frame = reminders(spark, 5, now_ms).union(reminders(spark, 1, now_ms + 10**12, "far"))
     with pytest.raises(Exception, match="far0") as failure:
         write_topic(frame, topic)
-    assert "more than" in reason(str(failure.value))
+    assert "more than" in told(str(failure.value)).detail
     assert client.count(topic) == 0
     assert write_topic(frame, topic, rejects=str(folder / "refused")) == Tally(created=5, rejected=1)
     assert json.loads((folder / "refused").read_text())["row"]["id"] == "far0"
@@ -150,7 +153,17 @@ def test_a_plan_counts_apart_what_has_no_instant_that_can_be_read(spark: "SparkS
     assert planned(rows, 2000, 1000) == {5000: 1, 2000: 1, None: 2}
     found = {row["id"]: (row["at_ms"], row["unread"], row["body"]) for row in rows.collect()}
     assert found["a"] == (5000, None, '{"text":"x"}')
-    assert found["b"] == (None, "at tomorrow", '{"text":"x"}')
+    assert found["b"] == (None, "the instant cannot be read: at tomorrow", '{"text":"x"}')
+
+
+def test_a_line_that_is_no_json_is_shown_as_it_stood(spark: "SparkSession", folder: Path) -> None:
+    file = folder / "campaign.ndjson"
+    file.write_text('{"id": "a", "after_ms": 5, "text": "x"}\n{"id": "b", \n')
+    found = {(row["after_ms"], row["unread"], row["body"]) for row in messages(read_files(spark, [file])).collect()}
+    assert found == {(5, None, '{"text":"x"}'), (None, 'the line is no JSON object: {"id": "b", ', "{}")}
+    file.write_text('{"id": "b", \n')
+    with pytest.raises(Invalid, match="one object a line"):
+        messages(read_files(spark, [file]))
 
 
 def test_wrong_options_and_columns_are_named(spark: "SparkSession", topic: str) -> None:
@@ -164,7 +177,7 @@ def test_wrong_options_and_columns_are_named(spark: "SparkSession", topic: str) 
     ):
         with pytest.raises(Exception, match=r".") as failure:
             write()
-        assert named in reason(str(failure.value))
+        assert named in told(str(failure.value)).detail
 
 
 def test_due_messages_are_streamed_once_and_a_replayed_batch_is_the_same(
@@ -210,41 +223,10 @@ def test_an_archive_holds_each_event_once_although_it_was_interrupted(
     assert archiving.run(lambda: False) == 0
 
 
-def wait_for(condition: Any, within: float = 60.0) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
-
-
-def command(stack: RunningStack, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "meantime", "pipeline", *arguments, "--data", str(stack.folder.path)]
-
-
-def consumer_of(kafka: str, topic: str) -> Consumer:
+def records(kafka: str, topic: str) -> list[Any]:
     settings = {"group.id": uuid4().hex, "enable.partition.eof": True, "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": kafka, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    return consumer
-
-
-class Arrived:
-    """Counts what has come to a topic, reading each record once."""
-
-    def __init__(self, kafka: str, topic: str) -> None:
-        self._consumer = consumer_of(kafka, topic)
-        self._count = 0
-
-    def count(self) -> int:
-        self._count += sum(message.error() is None for message in self._consumer.consume(10_000, 0.2))
-        return self._count
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-def records(kafka: str, topic: str) -> list[Any]:
-    consumer = consumer_of(kafka, topic)
     found = []
     while (message := consumer.poll(20)) is not None:
         if error := message.error():
@@ -255,44 +237,30 @@ def records(kafka: str, topic: str) -> list[Any]:
     return found
 
 
-def produce(kafka: str, topic: str, first: int, end: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
-    for number in range(first, end):
-        producer.produce(topic, key=str(number), value=f"v{number}", headers=[("h", str(number).encode())])
-    assert producer.flush(30) == 0
-
-
-def test_a_buffer_survives_being_killed(stack: RunningStack, folder: Path) -> None:
+def test_a_buffer_keeps_keys_values_and_headers(
+    spark: "SparkSession", client: Client, stack: RunningStack, folder: Path
+) -> None:
     kafka = stack.places.kafka[0]
-    source, target = f"in-{uuid4().hex[:8]}", f"out-{uuid4().hex[:8]}"
+    ends = Endpoint(f"in-{uuid4().hex[:8]}"), Endpoint(f"out-{uuid4().hex[:8]}")
     admin = AdminClient({"bootstrap.servers": kafka})
-    for future in admin.create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values():
+    for future in admin.create_topics([NewTopic(end.name, 1) for end in ends]).values():
         future.result(20)
-    ends = ("--from", source, "--to", target, "--delay", "5s", "--checkpoint", str(folder))
-    produce(kafka, source, 0, 2000)
-    arrived = Arrived(kafka, target)
-    with (folder / "log").open("wb") as log:
-        first = subprocess.Popen(command(stack, "buffer", *ends), stderr=log, stdout=log)
-        try:
-            wait_for(lambda: arrived.count() > 0, 200)
-        finally:
-            first.kill()
-            first.wait()
-        produce(kafka, source, 2000, 3000)
-        second = subprocess.Popen(command(stack, "buffer", *ends), stderr=log, stdout=log)
-        try:
-            wait_for(lambda: arrived.count() >= 3000, 200)
-        finally:
-            second.send_signal(signal.SIGTERM)
-            assert second.wait(60) == 0
-            arrived.close()
-    came_in = {message.key(): message for message in records(kafka, source)}
-    came_out = records(kafka, target)
-    assert len(came_out) == 3000 == len({message.key() for message in came_out})
-    for message in came_out:
-        before = came_in[message.key()]
-        assert (message.value(), message.headers()) == (before.value(), before.headers())
-        assert message.timestamp()[1] >= before.timestamp()[1] + 5_000
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(300):
+        producer.produce(ends[0].name, key=str(number), value=f"v{number}", headers=[("h", str(number).encode())])
+    producer.produce(ends[0].name, key="gone", value=None)
+    assert producer.flush(30) == 0
+    options = BufferOptions(Broker(stack.urls[0]), *ends, 1.0, folder, stack.places.postgres, once=True)
+    prepare(client, options)
+    run_in(spark, options, lambda: False)
+    wait_for(lambda: client.count(options.topic, status="available") == 301)
+    run_out(options, lambda: False, Lateness())
+    came_in, came_out = ({one.key(): one for one in records(kafka, end.name)} for end in ends)
+    assert len(records(kafka, ends[1].name)) == 301
+    for key, before in came_in.items():
+        after = came_out[key]
+        assert (after.value(), after.headers()) == (before.value(), before.headers())
+        assert after.timestamp()[1] >= before.timestamp()[1] + 1000
 
 
 def test_a_forecast_sees_what_was_scheduled(stack: RunningStack, client: Client, topic: str, folder: Path) -> None:
