@@ -26,6 +26,7 @@ def refused(cluster: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     """Runs a command that must fail before Spark is started, and gives what it says."""
     monkeypatch.setenv("MEANTIME_DATA", str(cluster.folder.path))
     monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr("meantime.logs.configure", lambda *_: None)  # it is for whole processes
     monkeypatch.setattr(import_module("meantime.pipelines.session"), "session", None)
 
     def command(*arguments: str, code: int) -> str:

@@ -3,7 +3,9 @@
 import json
 import runpy
 import subprocess
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,6 +17,7 @@ from pipelines_driver import command, wait_for
 
 from conftest import RunningStack
 from meantime import Client
+from meantime.cli.main import run
 from meantime.cli.pipeline_spark import told
 from meantime.errors import Invalid
 from meantime.pipelines import events, register, session, write_topic
@@ -23,9 +26,10 @@ from meantime.pipelines.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.bulk import messages, planned, read_files
 from meantime.pipelines.delivery import Tally
 from meantime.pipelines.endpoints import Endpoint
+from meantime.pipelines.event_source import EventsReader
 from meantime.pipelines.journal import Entry
 from meantime.pipelines.meters import Lateness
-from meantime.pipelines.options import Broker
+from meantime.pipelines.options import Broker, events_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +95,25 @@ def test_all_timelines_are_one_frame_however_they_are_read(
     assert {tuple(row) for row in read(spark, name, via="http").collect()} == rows
     some = read(spark, name, partitions="1", starting='{"1": "001-0002--1"}')
     assert {tuple(row) for row in some.collect()} == {row for row in rows if row[1] == "1" and row[4] > 1}
+
+
+def test_what_options_say_is_not_needed_is_not_even_read(client: Client, stack: RunningStack) -> None:
+    name = switched(client, switches=1)
+    between_ms = client.clock().now_ms + 1
+    time.sleep(0.01)
+    publish(client, name, 100, 50)
+
+    def offsets(**options: str) -> int:
+        reader = EventsReader(events_options({"event_type": name, **options}, {"url": stack.urls[0]}))
+        return sum(one.count for piece in reader.partitions() for one in piece.ranges)
+
+    assert offsets() == 150
+    by_partition = [offsets(partitions="0"), offsets(partitions="1")]
+    assert sum(by_partition) == 150
+    assert min(by_partition) > 0
+    assert offsets(written_from=datetime.fromtimestamp(between_ms / 1000, UTC).isoformat()) == 50
+    assert offsets(written_from="2020-01-01T00:00:00Z") == 150
+    assert offsets(written_until="2020-01-01T00:00:00Z") == 0
 
 
 def test_a_stream_goes_on_over_a_switch_and_a_restart(spark: "SparkSession", client: Client, folder: Path) -> None:
@@ -277,10 +300,34 @@ def test_a_forecast_sees_what_was_scheduled(stack: RunningStack, client: Client,
 def test_the_example_runs(
     spark: "SparkSession", stack: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the session that is there; the example stops it at its end, so this test is the last one."""
+    """In the session that is there; the example stops it at its end, so only tests without one come after it."""
     monkeypatch.setenv("MEANTIME_DATA", str(stack.folder.path))
     runpy.run_path(str(EXAMPLES / "pipelines_future.py"))
     shown = capsys.readouterr().out
     assert "created=10000" in shown
     assert "exists=10000" in shown
     assert "|       2| false|   50|" in shown
+
+
+def test_a_table_is_scheduled_whole_or_its_bad_row_is_named(
+    stack: RunningStack,
+    client: Client,
+    topic: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MEANTIME_DATA", str(stack.folder.path))
+    monkeypatch.setattr("meantime.logs.configure", lambda *_: None)  # it is for whole processes
+    file, refused = folder / "campaign.csv", folder / "refused.ndjson"
+    file.write_text("id,at,text\na,2026-01-01T00:00:00Z,x\nb,tomorrow,x\n")
+    command = ["pipeline", "schedule", str(file), "--topic", topic]
+    assert run(command) == 4
+    said = capsys.readouterr().err
+    assert "row 1 of task 0 (id 'b'): the instant cannot be read: at tomorrow" in said
+    assert "Traceback" not in said
+    assert client.count(topic) == 0
+    assert run([*command, "--rejects", str(refused), "--json"]) == 9
+    tally = json.loads(capsys.readouterr().out)
+    assert (tally["created"], tally["exists"], tally["rejected"]) == (1, 0, 1)
+    assert json.loads(refused.read_text())["row"]["id"] == "b"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 YEAR = 365 * 86_400.0
 MAX_BODY_BYTES = 8 << 20
-TRIES = 4
+TRIES = 8
 LASTING_FOR = 60.0
 
 log = structlog.get_logger(__name__)
