@@ -46,9 +46,16 @@ class Driver:
         self._process.wait()
 
     def stop(self, within: float = 60) -> int:
-        """SIGTERM, and what it exits with."""
+        """SIGTERM as soon as it has ears for it, and what it exits with."""
+        wait_for(self._listens)
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(within)
+
+    def _listens(self) -> bool:
+        """Whether it catches SIGTERM; in its first moments every process just dies of it."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+        return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 class Publishing(threading.Thread):
