@@ -1,18 +1,23 @@
 """Frames' messages on their way into PostgreSQL, beside a node that serves the same topic."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from uuid import uuid4
 
 import httpx
+import msgspec
 import pytest
 import pytest_asyncio
 from topics_nodes import GROUP, TopicsNode, new_database, open_node
 
 from conftest import Services
+from meantime import Client
 from meantime.clock import SystemClock
 from meantime.errors import Conflict
+from meantime.pipelines.buffer_out import Outward
+from meantime.pipelines.carrying import Carried
 from meantime.pipelines.delivery import Tally, deliver_all
+from meantime.pipelines.leases import take
 from meantime.pipelines.postgres_topic import open_direct
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of
@@ -123,3 +128,39 @@ async def test_a_topic_that_was_changed_meanwhile_gets_nothing(
         await asyncio.to_thread(change_and_deliver)
     left = (await node.http.get(f"/topics/{topic}/messages", headers=GROUP)).json()["messages"]
     assert [message["id"] for message in left] == (["m-0"] if existing else [])
+
+
+class Shelf:
+    """A target that has taken some ids in an earlier life, and remembers what it is handed in this one."""
+
+    def __init__(self, *before: str) -> None:
+        self._before = set(before)
+        self.values: list[bytes | None] = []
+
+    def published(self) -> set[str]:
+        return self._before
+
+    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+        assert len(ids) >= len(records)
+        self.values += [record.value for record in records]
+
+
+async def test_what_went_out_before_a_crash_does_not_go_out_again(
+    node: TopicsNode, http: httpx.AsyncClient, uri: str, topic: str, now_ms: int
+) -> None:
+    due = [
+        msgspec.structs.replace(one, body=msgspec.json.encode(Carried(value=one.id.encode())))
+        for one in messages(now_ms, 0, 6, now_ms)
+    ]
+    await deliver(uri, topic, now_ms, due)
+    shelf = Shelf("m-0", "m-1", "m-2")
+
+    def crash_and_resume() -> None:
+        with Client(node.url, producer_group="owners") as client:
+            assert len(take(client, topic, "out", limit=5, lease_for=60)) == 5
+            Outward(client, topic, "out", shelf).run(lambda: False, once=True)
+
+    await asyncio.to_thread(crash_and_resume)
+    assert sorted(shelf.values) == [b"m-3", b"m-4", b"m-5"]
+    left = (await http.get(f"/topics/{topic}/messages", headers=GROUP)).json()["messages"]
+    assert left == []

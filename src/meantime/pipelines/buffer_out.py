@@ -64,8 +64,10 @@ class Outward:
         """What an earlier life has leased and not published."""
         self._in_doubt = self.target.published()
         found = held(self.client, self.topic, self.consumer_id, lease_for=LEASE_FOR)
-        self._forget([one for one in found if one.id in self._in_doubt])
-        return [one for one in found if one.id not in self._in_doubt]
+        done = [one for one in found if one.id in self._in_doubt]
+        left = [one for one in found if one.id not in self._in_doubt]
+        self._forget(done)  # after which they are in doubt no more
+        return left
 
     def send(self, batch: Sequence[Held]) -> None:
         fresh = [one for one in batch if one.id not in self._in_doubt]
