@@ -31,7 +31,8 @@ RECORDS = int(os.environ.get("MEANTIME_BUFFER_RECORDS", "3000"))
 EVENTS = int(os.environ.get("MEANTIME_ARCHIVE_EVENTS", "6000"))
 FULL = 100_000
 """From so many on it is the full size."""
-DELAY_MS = 3_000
+DELAY_MS = 20_000 if RECORDS >= FULL else 3_000
+"""At full size longer than Spark needs to come back, as it would be in earnest."""
 
 Start = Callable[..., Driver]
 
