@@ -12,6 +12,7 @@ from topics_consumer import push
 from topics_nodes import GROUP, TopicsNode, new_database, open_node
 
 from conftest import Services
+from meantime.errors import StorageUnavailable
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -220,6 +221,33 @@ async def test_held_leases_count_against_the_buffer_wherever_they_are_freed(
         assert await consumer.delete(first[2], via=elsewhere) == ["ok"]
         await asyncio.sleep(0.5)
         assert consumer.leases == []
+
+
+async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extended_it(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
+) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, "a", "b")
+    async with push(http, topic, "c", buffer=1) as consumer:
+        (first,) = await consumer.take(1)
+        (extended,) = await operate(elsewhere, topic, "extend", claim(first, after_ms=60_000))
+        await asyncio.sleep(0.3)
+        assert await consumer.delete(extended, via=elsewhere) == ["ok"]
+        assert [lease["id"] for lease in await consumer.take(1, within=2.0)] == ["b"]
+
+
+async def test_a_stream_that_could_not_begin_leaves_no_claim_behind(nodes: list[TopicsNode], topic: str) -> None:
+    consumers = nodes[0].topics.consumers
+
+    def fail() -> None:
+        raise StorageUnavailable("PostgreSQL went away just now")
+
+    usual, consumers.on_change = consumers.on_change, fail
+    async with push(nodes[0].http, topic, "c") as first:
+        assert first.status == 503
+    consumers.on_change = usual
+    async with push(nodes[0].http, topic, "c") as second:
+        assert second.status == 200
 
 
 async def test_a_lease_that_runs_out_makes_room(http: httpx.AsyncClient, topic: str) -> None:

@@ -103,6 +103,13 @@ class Dispatcher:
             self._unknown_ms = at_ms
             self.wake()
 
+    def doubt(self, consumer_id: str | None) -> None:
+        """What is believed of a consumer's leases (None: of all) may be wrong: who has no room may have some now."""
+        for stream in self.streams:
+            if consumer_id in (None, stream.consumer_id):
+                stream.doubtful = True
+        self.wake()
+
     def deal(self, allotment: Allotment) -> None:
         """Consumers came or went, here or elsewhere."""
         if allotment != self._allotment:

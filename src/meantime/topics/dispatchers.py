@@ -91,19 +91,13 @@ class Dispatchers:
                 if found := self._by_topic.get(topic_id):
                     found[1].arrived_elsewhere(at_ms)
             case Freed(topic_id, consumer_id):
-                self._doubt(topic_id, consumer_id)
+                if found := self._by_topic.get(topic_id):
+                    found[1].doubt(consumer_id)
             case TopicChanged(name):
                 for topic, dispatcher in self._by_topic.values():
                     if topic.name == name:
                         dispatcher.wake()
             case None:
-                for topic_id in self._by_topic:
-                    self._doubt(topic_id, None)
-
-    def _doubt(self, topic_id: int, consumer_id: str | None) -> None:
-        """What this node believes of a consumer's leases (None: of all) may be wrong."""
-        if found := self._by_topic.get(topic_id):
-            for stream in found[1].streams:
-                if consumer_id in (None, stream.consumer_id):
-                    stream.doubtful = True
-            found[1].arrived_elsewhere(self._clock.now_ms())
+                for _, dispatcher in self._by_topic.values():
+                    dispatcher.doubt(None)
+                    dispatcher.arrived_elsewhere(self._clock.now_ms())

@@ -65,9 +65,9 @@ class Leasing:
         _check_lease(lease_ms, topic)
         self._health.require_healthy()
         stream = Stream(consumer_id, lease_ms, buffer)
-        await self._consumers.claim(topic, stream)
         dispatcher = self._dispatchers.of(topic)
         try:
+            await self._consumers.claim(topic, stream)
             stream.offer(await self._messages.held(topic, consumer_id, self._clock.now_ms()))
             dispatcher.join(stream)
             with STREAMS.track_inprogress():
