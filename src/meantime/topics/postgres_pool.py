@@ -40,9 +40,10 @@ _TRANSIENT = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
 class Connection(AsyncConnection[TupleRow]):
-    """`statement` is a cursor that is used again and again: making one costs as much as sending a statement."""
+    """`cursors` has one per statement, used again and again: making one costs as much as sending a statement, and one that
+    serves several forgets each time how their values are converted."""
 
-    statement: AsyncCursor[TupleRow]
+    cursors: dict[str, AsyncCursor[TupleRow]]
 
 
 class Statements:
@@ -52,6 +53,7 @@ class Statements:
         self._pool = pool
         self._check: asyncio.Task[None] | None = None
         self._at_hand: Connection | None = None
+        self._borrowing = 0
 
     async def run(self, sql: str, params: Params, *, prepare: bool = True) -> Rows:
         """The rows; for a statement that returns none, an empty list. Tried again when it lost against another one. One
@@ -70,25 +72,36 @@ class Statements:
     async def _once(self, sql: str, params: Params, prepare: bool = True) -> tuple[Rows, int]:
         try:
             with translated():
-                connection, self._at_hand = self._at_hand or await self._pool.getconn(), None
+                connection = self._take_at_hand() or await self._borrow()
                 try:
                     rows = await rows_of(connection, sql, params, prepare)
-                    return rows, connection.statement.rowcount
+                    return rows, connection.cursors[sql].rowcount
                 finally:
                     await self._give_back(connection)
         except StorageUnavailable:
             self._try_out_idle_connections()
             raise
 
+    def _take_at_hand(self) -> Connection | None:
+        connection, self._at_hand = self._at_hand, None
+        return connection
+
+    async def _borrow(self) -> Connection:
+        self._borrowing += 1
+        try:
+            return await self._pool.getconn()
+        finally:
+            self._borrowing -= 1
+
     async def _give_back(self, connection: Connection) -> None:
-        if self._at_hand is None and connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        """Keep it at hand, unless somebody waits for the pool to lend one."""
+        if not (self._at_hand or self._borrowing) and connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._at_hand = connection
         else:
             await self._pool.putconn(connection)
 
     async def close(self) -> None:
-        connection, self._at_hand = self._at_hand, None
-        if connection is not None:
+        if connection := self._take_at_hand():
             await self._pool.putconn(connection)
 
     @asynccontextmanager
@@ -113,15 +126,20 @@ class Statements:
 
 
 async def rows_of(connection: Connection, sql: str, params: Params, prepare: bool = True) -> Rows:
-    cursor = connection.statement
+    cursor = connection.cursors.get(sql)
+    if cursor is None:
+        cursor = connection.cursors[sql] = connection.cursor(binary=True)
     await cursor.execute(sql, params, prepare=prepare)
     result = cursor.pgresult
-    return await cursor.fetchall() if result and result.nfields else []
+    rows = await cursor.fetchall() if result and result.nfields else []
+    if result:
+        result.clear()  # a cursor that waits for its next use would keep all of it
+    return rows
 
 
 async def _configure(connection: Connection) -> None:
     teach(connection)
-    connection.statement = connection.cursor(binary=True)
+    connection.cursors = {}
     await connection.execute(_PLANNING)
 
 
