@@ -1,12 +1,14 @@
 """The parts of topics that decide without a database: drafts, merging, what is upcoming, allotments, streams, spikes."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.adapt import PyFormat, Transformer
 
 from meantime.api.topic_forms import ClaimForm, read_claims, read_drafts
 from meantime.errors import Conflict, Invalid, Malformed
@@ -16,6 +18,7 @@ from meantime.topics.merging import Merger, Sizes, rounds
 from meantime.topics.meters import BulkHistogram
 from meantime.topics.model import Consumer, Draft, Due, Lease, NewMessage, Refused, Settings, Topic
 from meantime.topics.postgres import Taker
+from meantime.topics.postgres_arrays import Packed, bools, byte_strings, int8s, texts
 from meantime.topics.spikes import Rates, Spike, forecast
 from meantime.topics.takers import Stream
 from meantime.topics.upcoming import NEVER_MS, Upcoming
@@ -264,3 +267,20 @@ def test_a_histogram_takes_many_values_at_once_and_counts_upwards() -> None:
         ("late_seconds_count", None): 4,
         ("late_seconds_sum", None): 7.51,
     }
+
+
+@pytest.mark.parametrize(
+    ("packed", "values"),
+    [
+        (texts, ["one", "size"]),
+        (texts, ["äö", "abcd"]),
+        (texts, ["same", "same"]),
+        (byte_strings, [b"x" * 3000, b"", b"y"]),
+        (byte_strings, [b"x" * 3000, b"y" * 3000]),
+        (int8s, [1 << 40, -(1 << 40)]),
+        (int8s, [1 << 40] * 3),
+        (bools, [True, False, True]),
+    ],
+)
+def test_arrays_are_packed_as_the_driver_packs_them(packed: Callable[[Any], Packed], values: list[Any]) -> None:
+    assert packed(values).data == bytes(Transformer().get_dumper(values, PyFormat.BINARY).dump(values) or b"")

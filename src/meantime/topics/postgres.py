@@ -86,7 +86,7 @@ class Messages:
         return {row[0] for row in await self._statements.run(self._sql["upsert_messages"], params)}
 
     async def _insert(self, topic: Topic, rows: Sequence[NewMessage]) -> int:
-        kinds = {(row.at_ms, row.is_json, row.producer_group) for row in rows}
+        kinds = set(map(attrgetter("at_ms", "is_json", "producer_group"), rows))
         if len(kinds) > 1:
             params = _creation(topic, rows) | _each(rows)
             return await self._statements.count(self._sql["insert_messages"], params)
@@ -166,7 +166,7 @@ class Messages:
         return deleted
 
     async def _delete_plain(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
-        kinds = {(row.topic_id, row.consumer_id, row.version) for row in rows}
+        kinds = set(map(attrgetter("topic_id", "consumer_id", "version"), rows))
         if len(kinds) > 1:
             return await self._statements.run(self._sql["delete_held"], _holders(rows, now_ms))
         topic_id, consumer_id, version = kinds.pop()

@@ -59,14 +59,14 @@ def _fixed(oid: int, code: str, width: int, values: Sequence[int]) -> bytes:
 
 
 def _varying(oid: int, values: Sequence[bytes]) -> bytes:
-    """Lengths come from a table, and a column of one value is made at once: this is the hottest code of a client."""
-    count = len(values)
-    if count and values.count(values[0]) == count:
-        return _header(oid, count) + (_length(values[0]) + values[0]) * count
-    pieces = [b""] * (2 * count)
-    pieces[::2] = [_length(value) for value in values]
+    """The hottest code of a client. Values of one size, as ids mostly are, are joined by what stands before each of them."""
+    if len(set(map(len, values))) == 1:
+        length = _length(values[0])
+        return _header(oid, len(values)) + length + length.join(values)
+    pieces = [b""] * (2 * len(values))
+    pieces[::2] = map(_length, values)
     pieces[1::2] = values
-    return _header(oid, count) + b"".join(pieces)
+    return _header(oid, len(values)) + b"".join(pieces)
 
 
 def _length(value: bytes) -> bytes:
