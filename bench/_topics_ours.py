@@ -5,6 +5,7 @@ import time
 from meantime import AsyncClient
 from meantime.sdk.messages import LeasedMessage
 from meantime.sdk.scheduling import Draft
+from meantime.topics.dispatcher import FLOOR_MARGIN_MS
 from meantime.topics.drafts import new_id
 from meantime.topics.model import Lease, NewMessage, Settings, Topic
 from meantime.topics.postgres import FIRST_MS, HolderRow, Messages, Taker, Window
@@ -13,7 +14,6 @@ from meantime.topics.postgres_pool import Statements
 from meantime.topics.rules import bucket_of
 
 BODY = b'"' + b"x" * 198 + b'"'
-FLOOR_MARGIN_MS = 2000
 
 
 def now_ms() -> int:

@@ -13,6 +13,7 @@ from topics_nodes import GROUP, TopicsNode, new_database, open_node
 
 from conftest import Services
 from meantime.errors import StorageUnavailable
+from meantime.topics.model import NewMessage
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -201,6 +202,17 @@ async def test_a_stream_pushes_each_message_when_it_is_due(http: httpx.AsyncClie
         assert all(lease["at_ms"] - 30_000 >= lease["created_for_ms"] for lease in leases)
         assert all(lease["at_ms"] - 30_000 - lease["created_for_ms"] < 400 for lease in leases)
         assert consumer.blank_lines
+
+
+async def test_what_turns_up_late_is_found_although_nobody_told_of_it(nodes: list[TopicsNode], topic: str) -> None:
+    topics = nodes[0].topics
+    async with push(nodes[0].http, topic, "c") as consumer:
+        await create(nodes[0].http, topic, "first")
+        await consumer.take(1)
+        now_ms = topics.clock.now_ms()
+        late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
+        assert await topics.messages.insert(await topics.get(topic), [late], now_ms) == {"late"}
+        assert [lease["id"] for lease in await consumer.take(1, within=3.0)] == ["late"]
 
 
 async def test_held_leases_count_against_the_buffer_wherever_they_are_freed(

@@ -7,8 +7,9 @@ message. Two ways lead to a lease. What was prefetched is leased by id and versi
 bucket is dealt to. Where more is due than is known, whatever is due is taken in time order by one statement. Both check
 everything again in the database, so two nodes that serve the same topic can only waste time, not lease twice.
 
-Dead rows that an old snapshot keeps alive would have to be skipped at the beginning of every scan. So scans start at a floor
-that follows what was taken; and because something late may turn up below it, the whole past is scanned regularly.
+Dead rows, above all those that an old snapshot keeps alive, would have to be skipped at the beginning of every scan. So
+scans start at a floor that follows what was taken. News of something below lowers it; and because news may be lost, the
+whole past is scanned regularly.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from meantime.topics.upcoming import NEVER_MS, Upcoming
 HORIZON_MS = 1000
 PREFETCH = 1000
 HELP_AFTER_MS = 25
-FLOOR_MARGIN_MS = 2000
+FLOOR_MARGIN_MS = 200
 MOST_AT_ONCE = 10_000
 FULL_SCAN_EVERY = 1.0
 REST_FOR = 0.02
@@ -56,6 +57,7 @@ class Dispatcher:
         self._alarm_ms = NEVER_MS
         self._backlog = True
         self._floor_ms = FIRST_MS
+        self._heard_ms = NEVER_MS
         self._full_scan_at = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -86,6 +88,7 @@ class Dispatcher:
 
     def arrived(self, dues: Sequence[Due]) -> None:
         """Messages have a new place in time; this node made the change."""
+        self._hear(min((due.at_ms for due in dues), default=NEVER_MS))
         if not self._takers:
             self._backlog = True
             return
@@ -99,9 +102,15 @@ class Dispatcher:
 
     def arrived_elsewhere(self, at_ms: int) -> None:
         """Another node made the change, and says only when."""
+        self._hear(at_ms)
         if at_ms < self._unknown_ms:
             self._unknown_ms = at_ms
             self.wake()
+
+    def _hear(self, at_ms: int) -> None:
+        """There is something at this instant, and a scan that is going on may have missed it."""
+        self._floor_ms = min(self._floor_ms, at_ms)
+        self._heard_ms = min(self._heard_ms, at_ms)
 
     def doubt(self, consumer_id: str | None) -> None:
         """What is believed of a consumer's leases (None: of all) may be wrong: who has no room may have some now."""
@@ -115,7 +124,7 @@ class Dispatcher:
         if allotment != self._allotment:
             self._allotment = allotment
             self._upcoming.forget()
-            self._floor_ms = FIRST_MS
+            self._hear(FIRST_MS)
             self._backlog = True
             self.wake()
 
@@ -188,11 +197,12 @@ class Dispatcher:
         window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets)
         self._unknown_ms = NEVER_MS if self._unknown_ms <= now_ms else self._unknown_ms
         self._upcoming.forget()
+        self._heard_ms = NEVER_MS
         began = time.monotonic()
         leases = await self._messages.lease_due(topic, [_taker(*pair) for pair in takers], turns, window, now_ms)
         if full:
             self._plan_full_scan(began)
-        self._floor_ms = (leases[0].due_at_ms if leases else now_ms) - FLOOR_MARGIN_MS
+        self._floor_ms = min(self._heard_ms, (leases[0].due_at_ms if leases else now_ms) - FLOOR_MARGIN_MS)
         self._backlog = len(leases) == len(turns)
         return leases
 

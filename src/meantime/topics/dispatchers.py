@@ -13,6 +13,8 @@ from meantime.topics.wakeups import Arrived, Freed, News, TopicChanged, Wakeups
 
 TOLD_AHEAD_MS = 2 * HORIZON_MS
 """Other nodes look this far ahead by themselves; what comes sooner must be told."""
+UNTOLD_FOR_MS = 2000
+"""A node that has begun to serve a topic is known to all others by then."""
 
 
 class Dispatchers:
@@ -79,7 +81,7 @@ class Dispatchers:
             self._deal(topic, dispatcher)
         for topic_id in [one for one in self._untold if self._consumers.any_elsewhere(one)]:
             self._untold.remove(topic_id)
-            self._wakeups.tell(Arrived(topic_id, self._clock.now_ms()))
+            self._wakeups.tell(Arrived(topic_id, self._clock.now_ms() - UNTOLD_FOR_MS))
 
     def _deal(self, topic: Topic, dispatcher: Dispatcher) -> None:
         consumers = self._consumers.of_topic(topic.topic_id)
