@@ -155,9 +155,8 @@ class Dispatcher:
         await self._give_back(topic)
         if takers and not self._backlog:
             await self._look_ahead(topic)
-        if takers and not took and self._upcoming.due(self._clock.now_ms()):
-            return REST_FOR
-        return 0.0
+        # Only what was due already when nothing could be taken is a reason to rest: somebody else is at it.
+        return REST_FOR if takers and not took and self._upcoming.due(now_ms) else 0.0
 
     def _pause(self) -> float:
         """A node that cannot trust itself takes nothing; pulls are told why."""

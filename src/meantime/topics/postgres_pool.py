@@ -150,7 +150,8 @@ async def open_statements(uri: str, *, size: int, wait_for: float = 5.0) -> Asyn
         kwargs={"autocommit": True, "row_factory": tuple_row, "connect_timeout": 5},
         connection_class=Connection,
         configure=_configure,
-        min_size=2,
+        # A connection that has to be opened first would make a message late: as many as mostly run at once are kept open.
+        min_size=min(4, size),
         max_size=size,
         timeout=wait_for,
         max_waiting=10_000,
