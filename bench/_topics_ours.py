@@ -50,7 +50,7 @@ class Storage:
     async def lease(self, count: int) -> list[Lease]:
         """From the moving floor, as the dispatcher does between two scans of the whole past."""
         now = now_ms()
-        window = Window(self.floor_ms, now, None)
+        window = Window(self.floor_ms, now, None, alone=True)
         leases = await self.messages.lease_due(self.topic, [Taker("bench", 60_000, count)], [0] * count, window, now)
         if leases:
             self.floor_ms = leases[0].due_at_ms - FLOOR_MARGIN_MS

@@ -3,17 +3,15 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from uuid import uuid4
 
 import httpx
 import pytest
 import pytest_asyncio
+from topics_calls import claim, create, new_topic, operate, pull
 from topics_consumer import push
 from topics_nodes import GROUP, TopicsNode, new_database, open_node
 
 from conftest import Services
-from meantime.errors import StorageUnavailable
-from meantime.topics.model import NewMessage
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -39,37 +37,6 @@ def elsewhere(nodes: list[TopicsNode]) -> httpx.AsyncClient:
 @pytest_asyncio.fixture
 async def topic(http: httpx.AsyncClient) -> str:
     return await new_topic(http)
-
-
-async def new_topic(http: httpx.AsyncClient, **settings: object) -> str:
-    name = f"t-{uuid4().hex[:8]}"
-    assert (await http.put(f"/topics/{name}", json=settings)).status_code == 201
-    return name
-
-
-async def create(http: httpx.AsyncClient, topic: str, *ids: str, after_ms: int = 0) -> None:
-    messages = [{"id": one, "after_ms": after_ms, "body": one} for one in ids]
-    answer = await http.post(f"/topics/{topic}/messages", json={"messages": messages}, headers=GROUP)
-    assert answer.status_code == 201, answer.text
-
-
-async def pull(http: httpx.AsyncClient, topic: str, consumer_id: str = "c", **fields: int) -> list[dict[str, object]]:
-    answer = await http.post(f"/topics/{topic}/leases", json={"consumer_id": consumer_id, **fields})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["leases"]
-
-
-async def operate(
-    http: httpx.AsyncClient, topic: str, action: str, *leases: dict[str, object], consumer_id: str = "c"
-) -> list[dict[str, object]]:
-    body = {"consumer_id": consumer_id, "leases": leases}
-    answer = await http.post(f"/topics/{topic}/leases/{action}", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
-
-
-def claim(lease: dict[str, object], **fields: object) -> dict[str, object]:
-    return {"id": lease["id"], "version": lease["version"], **fields}
 
 
 async def test_a_pull_leases_what_is_due_in_time_order(http: httpx.AsyncClient, topic: str) -> None:
@@ -204,126 +171,11 @@ async def test_a_stream_pushes_each_message_when_it_is_due(http: httpx.AsyncClie
         assert consumer.blank_lines
 
 
-async def test_what_turns_up_late_is_found_although_nobody_told_of_it(nodes: list[TopicsNode], topic: str) -> None:
-    topics = nodes[0].topics
-    async with push(nodes[0].http, topic, "c") as consumer:
-        await create(nodes[0].http, topic, "first")
-        await consumer.take(1)
-        now_ms = topics.clock.now_ms()
-        late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
-        assert await topics.messages.insert(await topics.get(topic), [late], now_ms) == {"late"}
-        assert [lease["id"] for lease in await consumer.take(1, within=3.0)] == ["late"]
-
-
-async def test_held_leases_count_against_the_buffer_wherever_they_are_freed(
-    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
-) -> None:
-    topic = await new_topic(http)
-    await create(http, topic, *[f"m{n:02}" for n in range(20)])
-    async with push(http, topic, "c", buffer=3) as consumer:
-        first = await consumer.take(3)
-        await asyncio.sleep(0.3)
-        assert consumer.leases == []
-        assert await consumer.delete(first[0]) == ["ok"]
-        (fourth,) = await consumer.take(1)
-        assert await consumer.delete(first[1], fourth, via=elsewhere) == ["ok", "ok"]
-        await consumer.take(2)
-        assert len(await pull(elsewhere, topic, "c", limit=2)) == 2
-        await asyncio.sleep(0.3)
-        assert await consumer.delete(first[2], via=elsewhere) == ["ok"]
-        await asyncio.sleep(0.5)
-        assert consumer.leases == []
-
-
-async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extended_it(
-    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
-) -> None:
-    topic = await new_topic(http)
-    await create(http, topic, "a", "b")
-    async with push(http, topic, "c", buffer=1) as consumer:
-        (first,) = await consumer.take(1)
-        (extended,) = await operate(elsewhere, topic, "extend", claim(first, after_ms=60_000))
-        await asyncio.sleep(0.3)
-        assert await consumer.delete(extended, via=elsewhere) == ["ok"]
-        assert [lease["id"] for lease in await consumer.take(1, within=2.0)] == ["b"]
-
-
-async def test_a_stream_that_could_not_begin_leaves_no_claim_behind(nodes: list[TopicsNode], topic: str) -> None:
-    consumers = nodes[0].topics.consumers
-
-    def fail() -> None:
-        raise StorageUnavailable("PostgreSQL went away just now")
-
-    usual, consumers.on_change = consumers.on_change, fail
-    async with push(nodes[0].http, topic, "c") as first:
-        assert first.status == 503
-    consumers.on_change = usual
-    async with push(nodes[0].http, topic, "c") as second:
-        assert second.status == 200
-
-
 async def test_a_lease_that_runs_out_makes_room(http: httpx.AsyncClient, topic: str) -> None:
     await create(http, topic, "a", "b")
     async with push(http, topic, "c", buffer=1, lease_ms=300) as consumer:
         leases = await consumer.take(3)
         assert [lease["id"] for lease in leases] == ["a", "b", "a"]
-
-
-async def test_a_returning_consumer_first_gets_what_it_still_holds(
-    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
-) -> None:
-    topic = await new_topic(http)
-    await create(http, topic, "a", "b", "c")
-    async with push(http, topic, "c", buffer=2) as consumer:
-        before = await consumer.take(2)
-    await asyncio.sleep(0.3)
-    async with push(elsewhere, topic, "c", buffer=3) as consumer:
-        after = await consumer.take(3)
-    assert after[:2] == before
-    assert {lease["id"] for lease in after} == {"a", "b", "c"}
-    assert after[2]["attempts"] == 1
-
-
-async def test_a_consumer_has_one_stream_in_the_whole_cluster(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
-    topic = await new_topic(http)
-    async with push(http, topic, "c"):
-        for node in (http, elsewhere):
-            async with push(node, topic, "c") as second:
-                assert second.status == 409
-        async with push(elsewhere, topic, "d") as other:
-            assert other.status == 200
-    for _ in range(50):
-        async with push(elsewhere, topic, "c") as again:
-            if again.status == 200:
-                break
-        await asyncio.sleep(0.1)
-    assert again.status == 200
-
-
-async def test_a_slow_consumer_delays_nobody(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
-    topic = await new_topic(http)
-    async with push(http, topic, "slow", buffer=1), push(elsewhere, topic, "quick", buffer=50) as quick:
-        await create(http, topic, *[f"m{n}" for n in range(30)])
-        # The slow one has one at most, and does nothing with it.
-        assert len(await quick.take(29)) == 29
-
-
-async def test_consumers_are_listed_with_their_slices(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
-    topic = await new_topic(http)
-    await create(http, topic, "a")
-    async with push(http, topic, "c1", buffer=7) as consumer, push(elsewhere, topic, "c2"):
-        await asyncio.sleep(0.5)
-        await pull(elsewhere, topic, "c3")
-        reports = (await elsewhere.get(f"/topics/{topic}/consumers")).json()["consumers"]
-        holder = "c1" if consumer.leases else "c2"
-        assert [(one["consumer_id"], one["node_id"], one["mode"]) for one in reports] == [
-            ("c1", "node-1", "push"),
-            ("c2", "node-2", "push"),
-            ("c3", "node-2", "pull"),
-        ]
-        assert [one["buckets"] for one in reports] == [[[0, 31]], [[32, 63]], []]
-        assert [one["buffer"] for one in reports] == [7, 100, None]
-        assert [one["outstanding"] for one in reports] == [int(holder == "c1"), int(holder == "c2"), 0]
 
 
 async def test_after_its_last_attempt_a_message_goes_to_the_dead_letter_topic(http: httpx.AsyncClient) -> None:

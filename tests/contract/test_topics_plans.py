@@ -15,6 +15,7 @@ QUERIES = {**load("meantime.topics", "queries.sql"), **load("meantime.topics", "
 OPEN, LEASED, STAGE, BY_ID = (f"topic_messages_{name}" for name in ("open", "leased", "stage", "pkey"))
 INDEXES_OF = {
     "lease_due": {OPEN, LEASED},
+    "lease_due_alone": {OPEN, LEASED},
     "lease_due_shared": {OPEN, LEASED},
     "upcoming": {OPEN, LEASED},
     "open_slots": OPEN,

@@ -197,6 +197,13 @@ def test_a_node_serves_the_buckets_of_its_own_consumers() -> None:
     assert Allotment().buckets is None
 
 
+def test_a_node_is_alone_only_while_nobody_takes_elsewhere() -> None:
+    here, there = Consumer(1, "a", "here", "push", 10), Consumer(1, "b", "there", "pull", None)
+    assert allot(4, [here], "here").alone
+    assert not allot(4, [here, there], "here").alone
+    assert not Allotment().alone
+
+
 def test_pulls_get_buckets_only_where_there_are_no_streams() -> None:
     stream, pull = Consumer(1, "s", "there", "push", 10), Consumer(1, "p", "here", "pull", None)
     assert allot(4, [stream, pull], "here").owners == {"s": (0, 3)}

@@ -11,10 +11,12 @@ from meantime.topics.rules import deal
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """`owners` is the slice of each consumer in the cluster; `here` are those that are served by this node."""
+    """`owners` is the slice of each consumer in the cluster; `here` are those that are served by this node; `alone` when
+    all who take in whatever way are known, and are."""
 
     owners: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     here: frozenset[str] = frozenset()
+    alone: bool = False
 
     @property
     def buckets(self) -> tuple[int, ...] | None:
@@ -35,7 +37,8 @@ def allot(bucket_count: int, consumers: Sequence[Consumer], node_id: str) -> All
     streams = [consumer for consumer in consumers if consumer.mode == "push"]
     dealt = streams or list(consumers)
     owners = deal(bucket_count, [consumer.consumer_id for consumer in dealt])
-    return Allotment(owners, frozenset(one.consumer_id for one in dealt if one.node_id == node_id))
+    here = frozenset(one.consumer_id for one in dealt if one.node_id == node_id)
+    return Allotment(owners, here, alone=all(one.node_id == node_id for one in consumers))
 
 
 def assign(dues: Sequence[Due], takers: Mapping[str, Taker], allotment: Allotment) -> list[tuple[Due, Taker]]:

@@ -193,7 +193,7 @@ class Dispatcher:
         pulling = any(isinstance(taker, Pull) for taker, _ in takers)
         buckets = None if pulling else self._allotment.buckets
         turns = interleave([room for _, room in takers], MOST_AT_ONCE)
-        window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets)
+        window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets, self._allotment.alone)
         self._unknown_ms = NEVER_MS if self._unknown_ms <= now_ms else self._unknown_ms
         self._upcoming.forget()
         self._heard_ms = NEVER_MS

@@ -55,11 +55,13 @@ class Taker(msgspec.Struct, frozen=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Which due messages may be taken: from `floor_ms` to `due_ms`, in these buckets or (None) in all."""
+    """Which due messages may be taken: from `floor_ms` to `due_ms`, in these buckets or (None) in all. `alone` when nobody
+    else is known to take from the topic."""
 
     floor_ms: int
     due_ms: int
     buckets: tuple[int, ...] | None
+    alone: bool = False
 
 
 class Messages:
@@ -111,7 +113,8 @@ class Messages:
         if len(takers) == 1:
             (taker,) = takers
             params |= {"consumer_id": taker.consumer_id, "lease_ms": taker.lease_ms}
-            return _own_leases(await self._statements.run(self._sql["lease_due"], params), taker, now_ms)
+            sql = self._sql["lease_due_alone" if window.alone else "lease_due"]
+            return _own_leases(await self._statements.run(sql, params), taker, now_ms)
         params |= {
             "turns": int4s([turn + 1 for turn in turns]),
             "consumers": texts([taker.consumer_id for taker in takers]),

@@ -63,6 +63,33 @@ WHERE ctid = ANY (ARRAY(
 ))
 RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
 
+-- name: lease_due_alone
+-- The same where nobody else is known to take from this topic: the rows are not locked first, which is a tenth of the work. A
+-- row that somebody changes at this very moment is waited for and left alone; it has another ctid then.
+UPDATE topic_messages
+SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
+    version = version + 1, attempts = attempts + 1,
+    stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
+WHERE ctid = ANY (ARRAY(
+    SELECT place FROM (
+        SELECT * FROM (
+            SELECT ctid AS place, at_ms FROM topic_messages
+            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+            ORDER BY at_ms LIMIT %(limit)s
+        ) AS untouched
+        UNION ALL
+        SELECT * FROM (
+            SELECT ctid AS place, at_ms FROM topic_messages
+            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
+              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+            ORDER BY at_ms LIMIT %(limit)s
+        ) AS expired
+    ) AS due
+    ORDER BY at_ms LIMIT %(limit)s
+)) AND topic_id + 0 = %(topic_id)s AND stage + 0 = 0 AND at_ms + 0 <= %(due_ms)s
+RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
+
 -- name: lease_due_shared
 -- The same for several consumers at once: the n-th message goes to the consumer whose turn the n-th one is.
 WITH due AS MATERIALIZED (

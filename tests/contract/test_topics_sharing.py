@@ -1,0 +1,177 @@
+"""Several nodes and consumers at one topic, on one real PostgreSQL: who gets what, and who hears of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+from topics_calls import claim, create, new_topic, operate, pull
+from topics_consumer import push
+from topics_nodes import TopicsNode, new_database, open_node
+
+from conftest import Services
+from meantime.errors import StorageUnavailable
+from meantime.topics.model import NewMessage
+from meantime.topics.postgres import FIRST_MS, Taker, Window
+
+
+@pytest_asyncio.fixture(scope="module")
+async def nodes(services: Services) -> AsyncIterator[list[TopicsNode]]:
+    async with (
+        new_database(services.postgres) as uri,
+        open_node(uri, "node-1") as one,
+        open_node(uri, "node-2") as two,
+    ):
+        yield [one, two]
+
+
+@pytest.fixture
+def http(nodes: list[TopicsNode]) -> httpx.AsyncClient:
+    return nodes[0].http
+
+
+@pytest.fixture
+def elsewhere(nodes: list[TopicsNode]) -> httpx.AsyncClient:
+    return nodes[1].http
+
+
+@pytest_asyncio.fixture
+async def topic(http: httpx.AsyncClient) -> str:
+    return await new_topic(http)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_two_who_reach_for_the_same_messages_never_lease_one_twice(
+    nodes: list[TopicsNode], topic: str, alone: bool
+) -> None:
+    await create(nodes[0].http, topic, *[f"m{n:03}" for n in range(400)])
+    now_ms = nodes[0].topics.clock.now_ms()
+    found = await nodes[0].topics.get(topic)
+
+    async def take_all(node: TopicsNode) -> list[str]:
+        taken: list[str] = []
+        for _ in range(60):
+            window = Window(FIRST_MS, now_ms, None, alone)
+            leases = await node.topics.messages.lease_due(found, [Taker("c", 60_000, 10)], [0] * 10, window, now_ms)
+            assert all(lease.version == 2 for lease in leases)
+            taken += [lease.id for lease in leases]
+        return taken
+
+    shares = await asyncio.gather(*(take_all(node) for node in nodes))
+    assert sorted(shares[0] + shares[1]) == [f"m{n:03}" for n in range(400)]
+
+
+async def test_what_turns_up_late_is_found_although_nobody_told_of_it(nodes: list[TopicsNode], topic: str) -> None:
+    topics = nodes[0].topics
+    async with push(nodes[0].http, topic, "c") as consumer:
+        await create(nodes[0].http, topic, "first")
+        await consumer.take(1)
+        now_ms = topics.clock.now_ms()
+        late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
+        assert await topics.messages.insert(await topics.get(topic), [late], now_ms) == {"late"}
+        assert [lease["id"] for lease in await consumer.take(1, within=3.0)] == ["late"]
+
+
+async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extended_it(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
+) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, "a", "b")
+    async with push(http, topic, "c", buffer=1) as consumer:
+        (first,) = await consumer.take(1)
+        (extended,) = await operate(elsewhere, topic, "extend", claim(first, after_ms=60_000))
+        await asyncio.sleep(0.3)
+        assert await consumer.delete(extended, via=elsewhere) == ["ok"]
+        assert [lease["id"] for lease in await consumer.take(1, within=2.0)] == ["b"]
+
+
+async def test_a_stream_that_could_not_begin_leaves_no_claim_behind(nodes: list[TopicsNode], topic: str) -> None:
+    consumers = nodes[0].topics.consumers
+
+    def fail() -> None:
+        raise StorageUnavailable("PostgreSQL went away just now")
+
+    usual, consumers.on_change = consumers.on_change, fail
+    async with push(nodes[0].http, topic, "c") as first:
+        assert first.status == 503
+    consumers.on_change = usual
+    async with push(nodes[0].http, topic, "c") as second:
+        assert second.status == 200
+
+
+async def test_held_leases_count_against_the_buffer_wherever_they_are_freed(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
+) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, *[f"m{n:02}" for n in range(20)])
+    async with push(http, topic, "c", buffer=3) as consumer:
+        first = await consumer.take(3)
+        await asyncio.sleep(0.3)
+        assert consumer.leases == []
+        assert await consumer.delete(first[0]) == ["ok"]
+        (fourth,) = await consumer.take(1)
+        assert await consumer.delete(first[1], fourth, via=elsewhere) == ["ok", "ok"]
+        await consumer.take(2)
+        assert len(await pull(elsewhere, topic, "c", limit=2)) == 2
+        await asyncio.sleep(0.3)
+        assert await consumer.delete(first[2], via=elsewhere) == ["ok"]
+        await asyncio.sleep(0.5)
+        assert consumer.leases == []
+
+
+async def test_a_returning_consumer_first_gets_what_it_still_holds(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient
+) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, "a", "b", "c")
+    async with push(http, topic, "c", buffer=2) as consumer:
+        before = await consumer.take(2)
+    await asyncio.sleep(0.3)
+    async with push(elsewhere, topic, "c", buffer=3) as consumer:
+        after = await consumer.take(3)
+    assert after[:2] == before
+    assert {lease["id"] for lease in after} == {"a", "b", "c"}
+    assert after[2]["attempts"] == 1
+
+
+async def test_a_consumer_has_one_stream_in_the_whole_cluster(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    async with push(http, topic, "c"):
+        for node in (http, elsewhere):
+            async with push(node, topic, "c") as second:
+                assert second.status == 409
+        async with push(elsewhere, topic, "d") as other:
+            assert other.status == 200
+    for _ in range(50):
+        async with push(elsewhere, topic, "c") as again:
+            if again.status == 200:
+                break
+        await asyncio.sleep(0.1)
+    assert again.status == 200
+
+
+async def test_a_slow_consumer_delays_nobody(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    async with push(http, topic, "slow", buffer=1), push(elsewhere, topic, "quick", buffer=50) as quick:
+        await create(http, topic, *[f"m{n}" for n in range(30)])
+        # The slow one has one at most, and does nothing with it.
+        assert len(await quick.take(29)) == 29
+
+
+async def test_consumers_are_listed_with_their_slices(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
+    topic = await new_topic(http)
+    await create(http, topic, "a")
+    async with push(http, topic, "c1", buffer=7) as consumer, push(elsewhere, topic, "c2"):
+        await asyncio.sleep(0.5)
+        await pull(elsewhere, topic, "c3")
+        reports = (await elsewhere.get(f"/topics/{topic}/consumers")).json()["consumers"]
+        holder = "c1" if consumer.leases else "c2"
+        assert [(one["consumer_id"], one["node_id"], one["mode"]) for one in reports] == [
+            ("c1", "node-1", "push"),
+            ("c2", "node-2", "push"),
+            ("c3", "node-2", "pull"),
+        ]
+        assert [one["buckets"] for one in reports] == [[[0, 31]], [[32, 63]], []]
+        assert [one["buffer"] for one in reports] == [7, 100, None]
+        assert [one["outstanding"] for one in reports] == [int(holder == "c1"), int(holder == "c2"), 0]
