@@ -10,8 +10,9 @@ from collections.abc import Mapping
 class Coverage:
     def __init__(self) -> None:
         self.covered_ms = 0
+        self.asked_ms = 0
+        """When the ends were asked for that are known last; the reading may not have come so far."""
         self._reached: dict[int, int] = {}
-        self._asked_ms = 0
         self._ends: Mapping[int, int] | None = None
 
     def reach(self, partition: int, offset: int) -> None:
@@ -25,10 +26,10 @@ class Coverage:
 
     def learn(self, asked_ms: int, ends: Mapping[int, int]) -> None:
         """The ends of all partitions, as asked for at an instant."""
-        self._asked_ms, self._ends = asked_ms, ends
+        self.asked_ms, self._ends = asked_ms, ends
 
     def look(self) -> int:
         """The instant that is covered by now."""
         if self._ends is not None and all(self._reached.get(p, 0) >= end for p, end in self._ends.items()):
-            self.covered_ms, self._ends = self._asked_ms, None
+            self.covered_ms, self._ends = self.asked_ms, None
         return self.covered_ms

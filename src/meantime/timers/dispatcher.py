@@ -1,7 +1,8 @@
 """The fast hand: takes timers in, holds each to its second, fires, and tells how it went.
 
-One thread turns it, in steps that never wait longer than the next second allows. A step strikes what is due; only when
-nothing is, it takes in what has arrived. `share` has the judgement, `kafka_firing` the transaction, `desk` what takes time.
+One thread turns it, in steps that never wait longer than the next second allows. A step strikes what is due, or loads what
+will be in the next moment, so that the second finds it ready; only when there is nothing, it takes in what has arrived.
+`share` has the judgement, `kafka_firing` the transaction, `desk` what takes time.
 """
 
 import time
@@ -22,7 +23,7 @@ from meantime.timers.kafka_memory import DoneTopic
 from meantime.timers.lateness import Lateness
 from meantime.timers.model import Cancel, Limits, Set
 from meantime.timers.reports import DispatcherReport
-from meantime.timers.rules import event_type_of, read, read_due, set_by, share_of
+from meantime.timers.rules import IN_TIME_MS, event_type_of, read, read_due, set_by, share_of
 from meantime.timers.share import Held, Share, Span
 from meantime.timers.topics import REQUEST
 
@@ -31,6 +32,10 @@ log = structlog.get_logger(__name__)
 EVENTS_AT_ONCE = 1000
 TAKEN_A_MS, LEAST_TAKEN, MOST_TAKEN = 40, 100, 2000
 """Requests that can be taken in within a millisecond; and the bounds of one step."""
+LOADED_A_MS, LEAST_AHEAD_MS, MOST_AHEAD_MS = 200, 10, 800
+"""Timers that can be loaded within a millisecond; and the bounds of how long before their second that is begun."""
+ASKED_LATER_MS = 20
+"""Kafka's clock may be so far behind: a cancel that it had in time must be before the end that is asked for."""
 TELL_EVERY = 3.0
 NEAR_S = 60
 """Seconds before its second from which on a cancel is kept in any case."""
@@ -43,7 +48,7 @@ class DispatcherOptions:
     limits: Limits = field(default_factory=Limits)
     remember_ms: int = 60_000
     """How long what has ended is kept in memory."""
-    most: int = 100_000
+    most: int = 250_000
     """Most timers in one transaction."""
     near_s: int = 90
     """Timers due so soon are taken straight from their requests: they need not wait while the Spark job takes in a burst."""
@@ -157,7 +162,8 @@ class Dispatcher:
         for message in self._lines.requests.poll(self._room(now_ms)):
             taken += 1
             key = message.key()
-            if message.value() and key and key.isdigit() and int(key) > near:
+            # Most of a burst is far: its length tells a timer from a cancel, without a copy of its value.
+            if key and key.isdigit() and int(key) > near and len(message):
                 continue
             request = read(record_of(message), self._options.limits)
             share = self._shares.get(share_of(request.token, self._options.shares))
@@ -181,10 +187,11 @@ class Dispatcher:
     # Striking
 
     def _strike(self, now_ms: int, covered_ms: int) -> bool:
+        until_ms = self._within_reach_ms(now_ms)
         volley, self._carried = self._carried, Volley()
         for share in self._shares.values():
             while len(volley.fire) < self._options.most:
-                fire, cancelled = share.strike(now_ms, covered_ms)
+                fire, cancelled = share.strike(until_ms, covered_ms)
                 if not fire and not cancelled:
                     break
                 volley.fire += fire
@@ -193,6 +200,18 @@ class Dispatcher:
             return False
         self._set_aside(volley)
         return self._deliver(volley)
+
+    def _within_reach_ms(self, now_ms: int) -> int:
+        """Up to which second timers are struck. The next one is loaded ahead when it is time, unless others wait already."""
+        upcoming = self._next_second()
+        if upcoming is None or self._carried:
+            return now_ms
+        return upcoming * 1000 if now_ms >= self._loading_ms(upcoming) else now_ms
+
+    def _loading_ms(self, upcoming: int) -> int:
+        """When to begin to load the timers of a second."""
+        waiting = sum(share.waiting(upcoming) for share in self._shares.values())
+        return upcoming * 1000 - min(LEAST_AHEAD_MS + waiting // LOADED_A_MS, MOST_AHEAD_MS)
 
     def _set_aside(self, volley: Volley) -> None:
         """What goes to event types is published elsewhere; what has nowhere to go is refused."""
@@ -274,15 +293,15 @@ class Dispatcher:
     # Housekeeping
 
     def _pause(self, now_ms: int) -> float:
-        """How long nothing is due."""
+        """How long there is nothing to load."""
         upcoming = self._next_second()
-        left = self._options.longest_pause if upcoming is None else upcoming - now_ms / 1000
+        left = self._options.longest_pause if upcoming is None else (self._loading_ms(upcoming) - now_ms) / 1000
         return min(max(left, 0.001), self._options.longest_pause)
 
     def _room(self, now_ms: int) -> int:
-        """How many requests can be taken in before the next second strikes."""
+        """How many requests can be taken in before there is something to load."""
         upcoming = self._next_second()
-        left_ms = 1000 if upcoming is None else upcoming * 1000 - now_ms
+        left_ms = 1000 if upcoming is None else self._loading_ms(upcoming) - now_ms
         return min(max(left_ms * TAKEN_A_MS, LEAST_TAKEN), MOST_TAKEN)
 
     def _next_second(self) -> int | None:
@@ -290,9 +309,7 @@ class Dispatcher:
         return min((second for second in seconds if second is not None), default=None)
 
     def _keep_house(self, now_ms: int) -> None:
-        upcoming = self._next_second()
-        if upcoming is not None and now_ms >= upcoming * 1000 - 980:
-            self._lines.requests.ask_for_ends(now_ms)
+        self._ask_for_ends(now_ms)
         self._put_doubts_down()
         if time.monotonic() - self._kept_house_at < 1.0:
             return
@@ -311,6 +328,15 @@ class Dispatcher:
             self._fired,
             self._lateness.counts(now_ms),
         )
+
+    def _ask_for_ends(self, now_ms: int) -> None:
+        """Once for each second: what Kafka has by then of cancels has to be read before it strikes."""
+        upcoming = self._next_second()
+        if upcoming is None:
+            return
+        in_time_ms = upcoming * 1000 - IN_TIME_MS + ASKED_LATER_MS
+        if now_ms >= in_time_ms:
+            self._lines.requests.ask_for_ends(now_ms, in_time_ms)
 
     def _put_doubts_down(self) -> None:
         for number, share in self._shares.items():

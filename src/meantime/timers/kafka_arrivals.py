@@ -118,17 +118,22 @@ class RequestTopic:
             self.coverage.reach(place.partition, place.offset)
 
     def poll(self, most: int) -> Iterator[Message]:
+        """What has come; it counts as read when all of it has been taken."""
+        reached: dict[int, int] = {}
         for message in self._consumer.consume(most, 0):
             error = message.error()
             if error is None:
                 yield message
-                self.coverage.reach(_partition(message), _offset(message) + 1)
+                reached[message.partition()] = message.offset() + 1  # type: ignore[index, operator]
             elif error.code() == KafkaError._PARTITION_EOF:
-                self.coverage.reach(_partition(message), _offset(message))
+                reached[_partition(message)] = _offset(message)
+        for partition, offset in reached.items():
+            self.coverage.reach(partition, offset)
 
-    def ask_for_ends(self, now_ms: int) -> None:
-        """Ask where the partitions end, unless that is being asked already."""
-        if self._asking is None:
+    def ask_for_ends(self, now_ms: int, not_before_ms: int) -> None:
+        """Ask where the partitions end, unless that has been asked at or after `not_before_ms`: the ends must not move on
+        while the reading comes nearer to them."""
+        if self._asking is None and self.coverage.asked_ms < not_before_ms:
             places = {TopicPartition(REQUEST, partition): _LATEST for partition in range(self.partitions)}
             isolation = IsolationLevel.READ_COMMITTED
             self._asking = now_ms, self._admin.list_offsets(places, isolation_level=isolation, request_timeout=5)

@@ -2,12 +2,15 @@
 
 Readers with `isolation.level=read_committed` see all of it or nothing. A transaction of a dispatcher that has lost its
 partitions, or that has been started a second time under its name, is refused by Kafka as a whole.
+
+A volley may be loaded before its second: everything lies ready in Kafka's client, which sends nothing before it is told to,
+and that is at the second. Its records bear the instant at which they are let go.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -26,6 +29,10 @@ CHUNK = 500
 """Timers that are given the same instant; it is read just before they are handed to Kafka's client."""
 OUTCOMES_A_RECORD = 2000
 ANSWER_WITHIN = 20.0
+MOST_LOADED = 500_000
+"""Timers that can wait in Kafka's client for their second. With a million for one partition it would begin to send."""
+LINGER_MS = 10_000
+"""How long Kafka's client waits for more to send: longer than anything is loaded ahead, less than a transaction may take."""
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -109,6 +116,7 @@ class Fired:
 class Firing:
     def __init__(self, kafka: str, settings: Mapping[str, str] | None, name: str, clock: Clock, max_bytes: int) -> None:
         self._clock = clock
+        self._release_ms = 0
         self._reasons: dict[str, str] = {}
         self._settings = client_settings(
             kafka,
@@ -116,11 +124,11 @@ class Firing:
             **{
                 "transactional.id": f"meantime-dispatcher-{name}",
                 "transaction.timeout.ms": 15_000,
-                # Messages are handed over in a loop and sent by the flush at its end; sending each at once would take the
-                # processor from the loop.
-                "linger.ms": 20,
+                # Nothing leaves before the commit or a flush, whatever has been handed over.
+                "linger.ms": LINGER_MS,
+                "batch.num.messages": 1_000_000,
+                "batch.size": 2_147_483_647,
                 "compression.type": "lz4",
-                "batch.num.messages": 20_000,
                 "queue.buffering.max.messages": 2_000_000,
                 "queue.buffering.max.kbytes": 1_048_576,
                 "message.max.bytes": max(1_000_000, max_bytes),
@@ -140,8 +148,11 @@ class Firing:
         self._producer.flush(1.0)
 
     def fire(self, volley: Volley, positions: Mapping[int, int], group: Any) -> list[Fired]:
-        """All or nothing; returns what was fired when."""
+        """All or nothing, and nothing before its second; returns what was fired when."""
         self._reasons.clear()
+        self._release_ms = max((held.second for held in chain(volley.ends, volley.attempt)), default=0) * 1000
+        if len(volley.fire) > MOST_LOADED:
+            self._wait()
         try:
             self._producer.begin_transaction()
             fired = self._call_back(volley.fire)
@@ -149,10 +160,16 @@ class Firing:
             places = [TopicPartition(DUE, share, position) for share, position in positions.items()]
             if places:
                 self._retried(lambda: self._producer.send_offsets_to_transaction(places, group, ANSWER_WITHIN))
+            self._wait()
             self._retried(lambda: self._producer.commit_transaction(ANSWER_WITHIN))
         except KafkaException as error:
             self._give_up(error.args[0])
         return fired
+
+    def _wait(self) -> None:
+        """Until what is loaded may leave."""
+        while (early_ms := self._release_ms - self._clock.now_ms()) > 0:
+            time.sleep(early_ms / 1000)
 
     def _call_back(self, timers: list[Held]) -> list[Fired]:
         produce, now_ms = self._producer.produce, self._clock.now_ms
@@ -160,7 +177,7 @@ class Firing:
         second, due = 0, ("timer-due", "0")
         for start in range(0, len(timers), CHUNK):
             chunk = timers[start : start + CHUNK]
-            at_ms = now_ms()
+            at_ms = max(now_ms(), self._release_ms)
             for held in chunk:
                 topic, key, callback = held.future
                 if held.second != second:
@@ -174,7 +191,7 @@ class Firing:
         return fired
 
     def _record(self, volley: Volley, fired: list[Fired]) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = max(self._clock.now_ms(), self._release_ms)
         for one in fired:
             self._record_outcome(State.FIRED, one.at_ms, one.timers)
         self._record_outcome(State.FIRED, now_ms, volley.fired_elsewhere)
@@ -197,7 +214,8 @@ class Firing:
                 self._producer.produce(topic, value, key, **more)
                 return
             except BufferError:
-                self._producer.poll(0.05)
+                self._wait()
+                self._producer.flush(0.05)
             except KafkaException as error:
                 if error.args[0].code() in UNDELIVERABLE:
                     self._reasons[topic] = error.args[0].str()

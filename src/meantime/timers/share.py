@@ -92,6 +92,10 @@ class Share:
     def next_second(self) -> int | None:
         return min(self._buckets, default=None)
 
+    def waiting(self, second: int) -> int:
+        """How many timers wait for a second."""
+        return len(self._buckets.get(second, ()))
+
     # Arriving
 
     def set(self, request: Set, now_ms: int, offset: int = NOWHERE) -> None:
@@ -153,8 +157,9 @@ class Share:
     # Striking
 
     def strike(self, now_ms: int, covered_ms: int) -> tuple[list[Held], list[Held]]:
-        """The earliest bucket whose second has struck: timers to fire, and timers that were cancelled. The caller must
-        `end` them, `put_back` them, or `send_away` what takes longer, before anything else arrives."""
+        """The earliest bucket whose second has struck by `now_ms`: timers to fire, and timers that were cancelled. `now_ms`
+        may lie ahead for a caller who lets nothing out before. The caller must `end` them, `put_back` them, or `send_away`
+        what takes longer, before anything else arrives."""
         second = self.next_second()
         if not self._caught_up(now_ms) or second is None or second * 1000 > min(now_ms, covered_ms + IN_TIME_MS):
             return [], []

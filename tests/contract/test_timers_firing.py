@@ -1,0 +1,48 @@
+"""What is loaded before its second leaves at its second, by Kafka's own clock."""
+
+import time
+from uuid import uuid4
+
+import pytest
+from timers_world import Kafka, kafka_with_topics, token_of
+
+from meantime.clock import SystemClock
+from meantime.timers.kafka_firing import Firing, Volley
+from meantime.timers.model import Future
+from meantime.timers.share import Held
+
+BY_KAFKA = {"message.timestamp.type": "LogAppendTime"}
+
+
+@pytest.fixture(scope="module")
+def kafka(services):
+    with kafka_with_topics(services.kafka[0]) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def firing(kafka: Kafka):
+    firing = Firing(kafka.address, None, uuid4().hex[:8], SystemClock(), 1_000_000)
+    firing.open()
+    yield firing
+    firing.close()
+
+
+@pytest.mark.parametrize(("count", "size"), [(40_000, 10), (150, 60_000)], ids=["many", "large"])
+def test_a_loaded_volley_leaves_at_its_second_and_as_a_whole(kafka, firing, count, size):
+    topic = kafka.new_topic(**BY_KAFKA)
+    tail = kafka.tail(topic)
+    second = int(time.time()) + 3
+    timers = [Held(0, f"t{number}", second, Future(topic, str(number), bytes(size)), 0) for number in range(count)]
+    fired = firing.fire(Volley(fire=timers), {}, None)
+    callbacks = tail.read(count)
+    tail.close()
+    assert {token_of(message) for message in callbacks} == {held.token for held in timers}
+    assert min(message.timestamp()[1] for message in callbacks) >= second * 1000
+    assert {one.at_ms for one in fired} == {second * 1000}, "loading was too slow to be ready in time"
+
+
+def test_what_is_published_elsewhere_waits_for_its_second_too(kafka, firing):
+    second = int(time.time()) + 2
+    firing.fire(Volley(attempt=[Held(0, "t", second, Future("event-type:orders", "", b"{}"), 0)]), {}, None)
+    assert time.time() >= second
