@@ -4,9 +4,10 @@
     python bench/timers.py --rate 10000 --for 60        the full lateness run
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
 
-Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, *seen* when a reader
-of committed records had it. A burst of far requests is written while timers fire; *absorbed* is from the first of them until
-the join holds all: by the places of the last finished micro-batch here, by the changelog of its store there.
+Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, where that time is
+Kafka's own (`LogAppendTime`), so that nobody's word has to be taken for it; *seen* is when a reader of committed records
+had it. A burst of far requests is written while timers fire; *absorbed* is from the first of them until the join holds all:
+by the places of the last finished micro-batch here, by the changelog of its store there.
 Absolute numbers depend on the machine and on what else runs on it; compare the two sides.
 """
 
@@ -67,7 +68,8 @@ class Side:
         """Every measurement has callbacks of its own."""
         self.topic = f"calls-{uuid4().hex[:8]}"
         admin = AdminClient({"bootstrap.servers": self.kafka})
-        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result()
+        by_kafka = {"message.timestamp.type": "LogAppendTime"}
+        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1, config=by_kafka)])[self.topic].result()
 
     def write(self, seconds: Iterator[int]) -> int:
         """Requests for these seconds; how many. Their token is their key, for the peer has no tokens."""
@@ -192,7 +194,7 @@ def show(title: str, results: dict[str, Result]) -> None:
 
 @dataclass
 class Measured:
-    """What was measured of each side, by its name."""
+    """What was measured of each side, by its name; shown as it comes."""
 
     fires: dict[str, Result] = field(default_factory=dict)
     buckets: dict[str, Result] = field(default_factory=dict)
@@ -201,16 +203,14 @@ class Measured:
     def run(self, side: Side, asked: argparse.Namespace) -> None:
         if asked.rate:
             self.fires[side.name] = side.fires(asked.rate, asked.for_s)
+            show(f"{asked.rate:,} fires a second for {asked.for_s} s (milliseconds)", self.fires)
         if asked.bucket:
             self.buckets[side.name] = side.one_bucket(asked.bucket)
+            show(f"{asked.bucket:,} timers on one second (milliseconds)", self.buckets)
         if asked.burst:
             speed, meanwhile = side.absorbed(asked.burst)
             self.bursts[f"{side.name}, {speed:,.0f} absorbed/s"] = meanwhile
-
-    def show(self, asked: argparse.Namespace) -> None:
-        show(f"{asked.rate:,} fires a second for {asked.for_s} s (milliseconds)", self.fires)
-        show(f"{asked.bucket:,} timers on one second (milliseconds)", self.buckets)
-        show(f"200 fires a second while {asked.burst:,} far requests are absorbed (milliseconds)", self.bursts)
+            show(f"200 fires a second while {asked.burst:,} far requests are absorbed (milliseconds)", self.bursts)
 
 
 def main() -> None:
@@ -232,7 +232,6 @@ def main() -> None:
                     measured.run(side, asked)
             except Missing as error:
                 console.print(f"the peer is missing: {error}")
-    measured.show(asked)
 
 
 if __name__ == "__main__":
