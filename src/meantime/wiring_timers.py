@@ -4,8 +4,8 @@ As with nodes, nothing waits for ZooKeeper, Kafka or PostgreSQL to be there; eac
 """
 
 import asyncio
-import os
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from meantime.database.pool import Database, open_database
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.futures import FuturesOptions
 from meantime.pipelines.running import Engine, run_futures
+from meantime.priority import step_back
 from meantime.timers.desk import Desk
 from meantime.timers.dispatcher import DispatcherOptions
 from meantime.timers.kafka_dial import open_dial
@@ -123,6 +124,7 @@ async def dispatcher(base: Base) -> None:
 
 async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
     shares = await asyncio.to_thread(_shares, base.kafka)
+    now_ms = base.clock.now_ms()
     options = FuturesOptions(
         kafka=base.kafka,
         checkpoint=checkpoint,
@@ -130,14 +132,16 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
         limits=limits_of(base.config),
         batch_every=batch_every,
         remember_ticks_s=base.config.timers_lead + REMEMBER_TICKS_FOR,
-        started_ms=base.clock.now_ms(),
+        started_ms=now_ms,
+        # Spark asks the machine for the time.
+        behind_s=max(0, round(now_ms / 1000 - time.time())),
     )
     await run_futures(options, engine, base.store, base.name, base.clock.now_ms)
 
 
 async def ledger(base: Base) -> None:
-    """Keep the books; get out of the way of those who fire."""
-    os.nice(5)
+    """Keep the books; get out of the way of those who fire, and of the Spark job."""
+    step_back(15)
     books = Books(base.kafka, None, Ledger(base.store), base.store, LedgerOptions(limits_of(base.config)))
     try:
         async with running(_forget(base), name="forget"), running(_report(base, books), name="report"):

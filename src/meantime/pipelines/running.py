@@ -1,7 +1,6 @@
 """The futures query as a process: started, reported on, started again when Kafka was away, stopped on a signal."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import structlog
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.futures import FuturesOptions, start_futures
 from meantime.pipelines.session import session
+from meantime.priority import step_back
 from meantime.timers.postgres import LedgerStore
 from meantime.timers.reports import FuturesReport
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 1.0
-NICE = 5
+NICE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def run_futures(
 def _start_spark(engine: Engine) -> "SparkSession":
     """What is near has been taken by those who fire, so Spark gets out of their way. On Linux a thread is nice for itself
     and for what it starts, so this is said in the one that starts Spark."""
-    os.nice(NICE)
+    step_back(NICE)
     settings = {"spark.sql.shuffle.partitions": str(engine.partitions)}
     return session("futures", master=engine.master, memory=engine.memory, settings=settings)
 
