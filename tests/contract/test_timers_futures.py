@@ -16,8 +16,8 @@ from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
 
 pytestmark = pytest.mark.timeout(400)
 
-STRETCH_S = 5
-EARLY_S = 10
+STRETCH_S = 30
+EARLY_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_requests_meet_their_tick_whichever_comes_first(kafka, spark, folder, ma
     try:
         for number in range(20):
             kafka.set(second + number % 5, "calls", f"{mark}-{number:02}")
-        kafka.set(second + 5, "calls", f"{mark}-not-yet")
+        kafka.set(second + STRETCH_S, "calls", f"{mark}-not-yet")
         kafka.cancel(second, f"{mark}-05")
         kafka.set(int(time.time()) - 10, "calls", f"{mark}-past")
         kafka.flush()
@@ -114,9 +114,9 @@ def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(k
     chosen = options(kafka, folder)
     query = start_futures(spark, chosen)
     kafka.set(second, "calls", f"{mark}-before")
-    kafka.set(second - 100, "calls", f"{mark}-sign")
+    kafka.set(second - 3 * STRETCH_S, "calls", f"{mark}-sign")
     kafka.flush()
-    tick(kafka, second - 100 - EARLY_S)
+    tick(kafka, second - 3 * STRETCH_S - EARLY_S)
     assert tokens(marked(tail, mark, 1, within=150)) == [f"{mark}-sign"]
     query.stop()
     kafka.set(second, "calls", f"{mark}-meanwhile")

@@ -1,24 +1,25 @@
 """The slow hand: `oscillator` joined with `timer-request` in one Spark query.
 
-    timer-request ──► the tick that hands its stretch out, or the next if that is past or it is refused ──┐
-                                                             join on (tick, shard) ───────────────────────┼──► timer-due
-    oscillator ─────► the ticks that open a stretch, once per shard ──────────────────────────────────────┘    and -rejected
+    timer-request ──► the tick that hands its stretch out, or the next if that is past or it is refused, packed ──┐
+                                                      join on (tick, shard) ──────────────────────────────────────┼─► due
+    oscillator ─────► a tick of every few seconds, once per shard ───────────────────────────────────────────────┘  rejected
 
 The invariant: every request leaves this query at least once. The tick that it meets lies ahead of the clock when the request
 is taken in, so it has yet to come or is remembered: ticks are kept for `remember_ticks_s` after the newest one, which runs
-ahead of the clock by the lead. (A machine whose clock is a minute behind the oscillator's would break this.)
+ahead of the clock by the lead. (A machine whose clock falls behind by a minute while the query runs would break this.)
 The watermark is on the ticks alone: were it on requests too, state would not be freed once requests pause.
 
-A stretch is handed out `early_s` before its own tick, for a batch that takes in a burst holds the next tick up. Seconds
-are joined by the stretch, because with each batch Spark looks through the keys that are pending, not through the timers:
-a day has few thousand of them, whatever waits in it. A batch takes a bounded number of requests, so that a burst of them
-cannot keep ticks waiting; a stretch is spread over shards, so that all tasks join it. What comes out twice after a crash
-is dropped by the dispatcher.
+A stretch is handed out `early_s` before it begins, for a batch that takes in a burst holds the next tick up. Seconds are
+joined by the stretch, because with each batch Spark looks through the keys that are pending, not through the timers: a day
+has few thousand of them, whatever waits in it; and because requests that meet the same tick share a row (`packing`), which
+is what makes taking them in cheap. A batch takes a bounded number of requests, so that a burst of them cannot keep ticks
+waiting. What comes out twice after a crash is dropped by the dispatcher.
 """
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from meantime.pipelines.packing import packed
 from meantime.timers import rules
 from meantime.timers.model import Limits
 from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
@@ -42,17 +43,21 @@ class FuturesOptions:
     """Partitions of `timer-due`."""
     limits: Limits = field(default_factory=Limits)
     shards: int = 4
-    batch_every: float = 1.0
-    max_requests: int = 50_000
+    batch_every: float = 5.0
+    max_requests: int = 250_000
     """Most requests in one micro-batch."""
-    stretch_s: int = 5
-    """Seconds that are joined at once; what is pending is found by its stretch."""
-    early_s: int = 10
-    """How long before its tick a stretch is handed out."""
+    tick_every_s: int = 5
+    """Of the oscillator's ticks one in so many is joined; a request that is late waits for the next of them."""
+    stretch_s: int = 30
+    """Seconds that are handed out at once, a multiple of `tick_every_s`."""
+    early_s: int = 20
+    """How long before its first second a stretch is handed out, a multiple as well."""
     remember_ticks_s: int = 65
     """More than the lead, by as much as clocks may differ."""
     started_ms: int = 0
     """Where ticks are read from when there is no checkpoint."""
+    behind_s: int = 0
+    """How far the clock of this machine is behind the oscillator's."""
 
 
 def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQuery":
@@ -131,24 +136,23 @@ def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
     raw = source.option("startingOffsetsByTimestampStrategy", "latest").load()
     second = f.col("key").cast("string").try_cast("bigint")
     shards = f.explode(f.sequence(f.lit(0), f.lit(options.shards - 1))).alias("tick_shard")
-    opening = raw.where(second % options.stretch_s == 0).select(f.timestamp_seconds(second).alias("tick"))
+    opening = raw.where(second % options.tick_every_s == 0).select(f.timestamp_seconds(second).alias("tick"))
     return opening.withWatermark("tick", f"{options.remember_ticks_s} seconds").select("tick", shards)
 
 
 def joined(requests: "DataFrame", ticks: "DataFrame", options: FuturesOptions) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    stretch = f.lit(options.stretch_s)
-    upcoming = f.col("now") - f.col("now") % stretch + stretch
-    handed_out = f.greatest(f.col("second") - f.col("second") % stretch - options.early_s, upcoming)
-    waiting = requests.withColumn("now", f.expr(NOW)).select(
+    upcoming = f.col("now") - f.col("now") % options.tick_every_s + options.tick_every_s
+    handed_out = f.greatest(f.col("second") - f.col("second") % options.stretch_s - options.early_s, upcoming)
+    waiting = requests.withColumn("now", f.expr(NOW) + options.behind_s).select(
+        f.when(f.col("reason").isNull(), handed_out).otherwise(upcoming).alias("meets"),
         *("key", "value", "headers", "token", "cancels", "requested_ms", "reason"),
-        f.timestamp_seconds(f.when(f.col("reason").isNull(), handed_out).otherwise(upcoming)).alias("meets"),
-        f.pmod(f.crc32(f.reverse(f.col("token")).cast("binary")), f.lit(options.shards)).cast("int").alias("shard"),
     )
-    met = waiting.join(ticks, (f.col("meets") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
+    packs = packed(waiting, options.shards).withColumn("meets", f.timestamp_seconds("meets"))
+    met = packs.join(ticks, (f.col("meets") == f.col("tick")) & (f.col("shard") == f.col("tick_shard")))
     refused = f.col("reason").isNotNull()
-    return met.select(
+    return met.select(f.inline("requests")).select(
         f.when(refused, f.lit(REJECTED)).otherwise(f.lit(DUE)).alias("topic"),
         f.when(refused, f.lit(0)).otherwise(_share(options)).alias("partition"),
         "key",

@@ -9,6 +9,7 @@ import structlog
 
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.futures import FuturesOptions, start_futures
+from meantime.pipelines.packing import SETTINGS as PACKING
 from meantime.pipelines.session import session
 from meantime.priority import step_back
 from meantime.timers.postgres import LedgerStore
@@ -53,7 +54,7 @@ def _start_spark(engine: Engine) -> "SparkSession":
     """What is near has been taken by those who fire, so Spark gets out of their way. On Linux a thread is nice for itself
     and for what it starts, so this is said in the one that starts Spark."""
     step_back(NICE)
-    settings = {"spark.sql.shuffle.partitions": str(engine.partitions)}
+    settings = {"spark.sql.shuffle.partitions": str(engine.partitions), **PACKING}
     return session("futures", master=engine.master, memory=engine.memory, settings=settings)
 
 
