@@ -1,6 +1,7 @@
 """Timers on a whole stack, while its processes are killed: each fires once, none early, none that was cancelled.
 
-The plan of what is killed when is drawn from a seed, which is printed. `MEANTIME_TIMERS=200000` makes it the full run.
+The plan of what is killed when is drawn from a seed, which is printed. `MEANTIME_TIMERS=200000` and `MEANTIME_STOPPED=300`
+(seconds without the Spark job) make it the full run.
 """
 
 import os
@@ -9,6 +10,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -17,6 +21,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from meantime.stack.postgres import last_report
 from meantime.timers.future import encode
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
@@ -25,8 +30,10 @@ pytestmark = pytest.mark.timeout(900)
 
 SEED = int(os.environ.get("MEANTIME_SEED", "20260503"))
 TIMERS = int(os.environ.get("MEANTIME_TIMERS", "4000"))
-OVER_S = 25
-AHEAD_S = 12
+STOPPED_S = int(os.environ.get("MEANTIME_STOPPED", "100"))
+FAR_S = 95
+"""Further ahead than a dispatcher takes requests by itself."""
+OVER_S, AHEAD_S = (60, 20) if TIMERS >= 100_000 else (25, 12)
 
 
 class Site:
@@ -64,11 +71,31 @@ class Site:
         print("killing", name)
         self.stack.send(name, signal.SIGKILL)
 
+    @contextmanager
+    def stopped(self, name: str) -> Iterator[None]:
+        """A process and those that it has started stand still meanwhile."""
+        pids = family(self.stack.pid(name))
+        print("stopping", name, pids)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def leader(self) -> str:
         return self.http.get("/timers/status").json()["oscillator"]["leader"]
 
     def ledger(self) -> dict[str, int]:
         return self.http.get("/timers/status").json()["ledger"]
+
+    def ends(self, topic: str) -> dict[int, int]:
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": uuid4().hex})
+        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 20)[1] for number in partitions}
+        consumer.close()
+        return ends
 
     def all_of(self, topic: str, count: int, within: float) -> list[Message]:
         """Everything that readers of committed records see, until there is enough and nothing more comes for a while."""
@@ -84,6 +111,14 @@ class Site:
             quiet_since = time.monotonic() if more else quiet_since
         consumer.close()
         return found
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it has started, directly or not."""
+    children = [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+    return [pid, *chain.from_iterable(map(family, children))]
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +180,38 @@ def _balanced(site: Site, before: dict[str, int], fired: int) -> None:
         time.sleep(0.5)
     assert {name: now[name] - before[name] for name in expected} == expected
     assert now["difference"] == 0
+
+
+def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(site):
+    topic, near_topic = site.new_topic(), site.new_topic()
+    _joined(site, within=120)
+    start, count = int(time.time()) + FAR_S, 2000
+    for number in range(count):
+        site.request(start + number % 5, topic, f"far-{number}")
+    assert site.producer.flush(30) == 0
+    _joined(site, within=FAR_S - 50)
+    with site.stopped("futures"):
+        began = time.time()
+        near = int(began) + 5
+        site.request(near, near_topic, "near")
+        assert site.producer.flush(30) == 0
+        assert [lateness_of(message) < 1000 for message in site.all_of(near_topic, 1, within=20)] == [True]
+        time.sleep(max(0, began + STOPPED_S - time.time()))
+        assert not site.all_of(topic, 1, within=1), "the Spark job has not stood still"
+    fired = site.all_of(topic, count, within=120)
+    assert Counter(map(token_of, fired)) == Counter(f"far-{number}" for number in range(count))
+    assert min(map(lateness_of, fired)) >= 0
+
+
+def _joined(site: Site, within: float) -> None:
+    """The Spark job has every request that was written."""
+    ends = site.ends(REQUEST)
+    deadline = time.monotonic() + within
+    while (report := last_report(site.stack.places.postgres, "futures", "futures", 0)) is None or any(
+        int(report["places"].get(str(partition), 0)) < end for partition, end in ends.items()
+    ):
+        assert time.monotonic() < deadline, "the Spark job does not take requests in"
+        time.sleep(0.2)
 
 
 def test_callbacks_into_an_event_type_survive_its_switch_and_a_killed_dispatcher(site):
