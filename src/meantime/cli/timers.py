@@ -98,7 +98,7 @@ def futures(
     master: Annotated[str | None, typer.Option(envvar="SPARK_MASTER", help="Spark's master; else this machine.")] = None,
     memory: Annotated[str, typer.Option(help="Heap of the driver.")] = "1g",
     partitions: Annotated[int, typer.Option(min=1, help="Tasks that share the join; fixed with the first start.")] = 2,
-    batch_every: Annotated[float, typer.Option(min=0.1, help="Seconds between micro-batches.")] = 5.0,
+    batch_every: Annotated[float, typer.Option(min=0.1, help="Seconds between micro-batches.")] = 2.5,
     config: ConfigFile = None,
     zookeeper: ZooKeeper = None,
     kafka: Kafka = None,

@@ -43,7 +43,7 @@ class FuturesOptions:
     """Partitions of `timer-due`."""
     limits: Limits = field(default_factory=Limits)
     shards: int = 4
-    batch_every: float = 5.0
+    batch_every: float = 2.5
     max_requests: int = 250_000
     """Most requests in one micro-batch."""
     tick_every_s: int = 5

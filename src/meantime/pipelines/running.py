@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -22,6 +23,9 @@ log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 1.0
 NICE = 10
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Of the two ways that Spark has to write checkpoints, on a local disk the usual one starts a program for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ async def run_futures(
     options: FuturesOptions, engine: Engine, store: LedgerStore, name: str, now_ms: Callable[[], int]
 ) -> None:
     """For ever. A query that fails is started again from its checkpoint, in the same Spark."""
-    spark = await asyncio.to_thread(_start_spark, engine)
+    spark = await asyncio.to_thread(_start_spark, engine, options.checkpoint)
     reports: asyncio.Queue[FuturesReport] = asyncio.Queue()
     _listen(spark, reports)
     telling = asyncio.create_task(_tell(reports, store, name, now_ms))
@@ -50,11 +54,13 @@ async def run_futures(
         await asyncio.to_thread(spark.stop)
 
 
-def _start_spark(engine: Engine) -> "SparkSession":
+def _start_spark(engine: Engine, checkpoint: str) -> "SparkSession":
     """What is near has been taken by those who fire, so Spark gets out of their way. On Linux a thread is nice for itself
     and for what it starts, so this is said in the one that starts Spark."""
     step_back(NICE)
     settings = {"spark.sql.shuffle.partitions": str(engine.partitions), **PACKING}
+    if urlsplit(checkpoint).scheme in ("", "file"):
+        settings[CHECKPOINT_FILES] = PLAIN_FILES
     return session("futures", master=engine.master, memory=engine.memory, settings=settings)
 
 
