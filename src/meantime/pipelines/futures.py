@@ -34,6 +34,9 @@ SECOND = r"\A[0-9]{1,12}\z"
 NOW = "cast(java_method('java.lang.System', 'currentTimeMillis') as bigint) div 1000"
 """The present second. Spark writes its own into each batch's program as a number, and so compiles every batch anew."""
 
+FETCHING = {"max.poll.records": "4000", "max.partition.fetch.bytes": str(4 * 1024 * 1024)}
+"""Requests are small, and Kafka's client has much to do each time that it is asked for some."""
+
 
 @dataclass(frozen=True, slots=True)
 class FuturesOptions:
@@ -74,6 +77,8 @@ def read_requests(spark: "SparkSession", options: FuturesOptions) -> "DataFrame"
     from pyspark.sql import functions as f
 
     source = _source(spark, options, REQUEST).option("startingOffsets", "earliest").option("includeHeaders", "true")
+    for name, value in FETCHING.items():
+        source = source.option(f"kafka.{name}", value)
     raw = source.option("maxOffsetsPerTrigger", options.max_requests).load()
     cancel, given = _header("cancel"), _header("token")
     place = f.concat_ws("-", "partition", "offset")
@@ -91,8 +96,8 @@ def read_requests(spark: "SparkSession", options: FuturesOptions) -> "DataFrame"
         f.unix_millis("timestamp").alias("requested_ms"),
     )
     judged = parsed.withColumn("reason", _reason(options.limits))
-    # What is not refused needs its headers no more, and is kept without them.
-    return judged.withColumn("headers", f.when(f.col("reason").isNotNull(), f.col("headers")))
+    # What is not refused needs its headers no more, and is kept without them. Columns with an inner life are dear to pack.
+    return judged.withColumn("headers", f.when(f.col("reason").isNotNull(), f.to_json("headers")))
 
 
 def _header(name: str) -> "Column":
@@ -169,7 +174,7 @@ def _refused_headers() -> "Column":
     from pyspark.sql import functions as f
 
     reason = _made_header("reason", f.col("reason").cast("binary"))
-    return f.concat(f.coalesce("headers", f.array().cast(HEADERS)), f.array(reason))
+    return f.concat(f.coalesce(f.from_json("headers", HEADERS), f.array().cast(HEADERS)), f.array(reason))
 
 
 def _due_headers() -> "Column":
