@@ -309,7 +309,7 @@ def test_the_example_runs(
     assert "|       2| false|   50|" in shown
 
 
-def test_a_table_is_scheduled_whole_or_its_bad_row_is_named(
+def test_a_bad_row_of_a_table_ends_the_command_with_one_line(
     stack: RunningStack,
     client: Client,
     topic: str,
@@ -319,15 +319,10 @@ def test_a_table_is_scheduled_whole_or_its_bad_row_is_named(
 ) -> None:
     monkeypatch.setenv("MEANTIME_DATA", str(stack.folder.path))
     monkeypatch.setattr("meantime.logs.configure", lambda *_: None)  # it is for whole processes
-    file, refused = folder / "campaign.csv", folder / "refused.ndjson"
+    file = folder / "campaign.csv"
     file.write_text("id,at,text\na,2026-01-01T00:00:00Z,x\nb,tomorrow,x\n")
-    command = ["pipeline", "schedule", str(file), "--topic", topic]
-    assert run(command) == 4
+    assert run(["pipeline", "schedule", str(file), "--topic", topic]) == 4
     said = capsys.readouterr().err
     assert "row 1 of task 0 (id 'b'): the instant cannot be read: at tomorrow" in said
     assert "Traceback" not in said
     assert client.count(topic) == 0
-    assert run([*command, "--rejects", str(refused), "--json"]) == 9
-    tally = json.loads(capsys.readouterr().out)
-    assert (tally["created"], tally["exists"], tally["rejected"]) == (1, 0, 1)
-    assert json.loads(refused.read_text())["row"]["id"] == "b"
