@@ -37,6 +37,10 @@ NOW = "cast(java_method('java.lang.System', 'currentTimeMillis') as bigint) div 
 FETCHING = {"max.poll.records": "4000", "max.partition.fetch.bytes": str(4 * 1024 * 1024)}
 """Requests are small, and Kafka's client has much to do each time that it is asked for some."""
 
+LAYOUT = "packs"
+"""What the join keeps, by name. Spark cannot read what another version has kept, so each has a checkpoint of its own: the
+first start reads all requests again, and what has fired does not fire again."""
+
 
 @dataclass(frozen=True, slots=True)
 class FuturesOptions:
@@ -67,7 +71,8 @@ def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQ
     """Start the query, or resume it from its checkpoint. Without one all requests are read again from the beginning."""
     outgoing = joined(read_requests(spark, options), read_ticks(spark, options), options)
     writer = outgoing.writeStream.queryName("futures").format("kafka").outputMode("append")
-    writer = writer.option("kafka.bootstrap.servers", options.kafka).option("checkpointLocation", options.checkpoint)
+    writer = writer.option("kafka.bootstrap.servers", options.kafka)
+    writer = writer.option("checkpointLocation", f"{options.checkpoint.rstrip('/')}/{LAYOUT}")
     writer = writer.option("kafka.compression.type", "lz4").option("kafka.linger.ms", "5")
     return writer.trigger(processingTime=f"{options.batch_every} seconds").start()
 
