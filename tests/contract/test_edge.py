@@ -145,6 +145,13 @@ async def test_headers_over_the_limit_are_refused_even_while_they_are_still_comi
     assert endless.startswith(b"HTTP/1.1 431")
 
 
+@pytest.mark.parametrize("path", ["/publish/%00", "/group?name=a%00b"])
+async def test_an_address_with_a_nul_is_malformed(running: Running, path: str) -> None:
+    async with httpx.AsyncClient(base_url=running.url) as client:
+        answer = await client.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+
+
 async def test_a_client_that_sends_too_slowly_is_let_go(running: Running) -> None:
     headers = await running.raw(b"GET /slow HTTP/1.1\r\nHost: x\r\n")
     silent = await running.raw(b"")

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, TopicPartition
 from timers_world import Kafka, kafka_with_topics
 
 from meantime.clock import ManualClock
@@ -16,7 +16,10 @@ from meantime.timers.topics import OSCILLATOR
 
 @pytest.fixture(scope="module")
 def kafka(services):
+    """With nothing on the dial, whatever other tests have left there."""
     with kafka_with_topics(services.kafka[1]) as kafka:
+        everything = TopicPartition(OSCILLATOR, 0, OFFSET_END)
+        kafka.admin.delete_records([everything])[everything].result()
         yield kafka
 
 

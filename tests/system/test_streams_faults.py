@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from meantime.chaos.accidents import DECK
 from meantime.chaos.streams import Plan, run
+from meantime.errors import StorageUnavailable
 
 SHORT = [
     accident
@@ -87,6 +89,9 @@ async def _until_sealed(servers: str, topic: str) -> None:
     from meantime.streams.model import Storage
 
     admin, deadline = Admin(Storage("left", servers)), time.monotonic() + 60
-    while (await admin.topic_settings(topic))["max.message.bytes"][0] != "0":
-        assert time.monotonic() < deadline
+    while time.monotonic() < deadline:
+        with suppress(StorageUnavailable):  # it is still waking up
+            if (await admin.topic_settings(topic))["max.message.bytes"][0] == "0":
+                return
         await asyncio.sleep(0.5)
+    raise AssertionError(f"{topic} was not sealed")

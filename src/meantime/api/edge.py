@@ -20,7 +20,7 @@ from meantime.access.scopes import EVERYBODY, Identity
 from meantime.api.bodies import Body
 from meantime.api.problems import MEDIA_TYPE, rendered
 from meantime.clock import Clock
-from meantime.errors import HeadersTooLarge, MeantimeError, TooLarge
+from meantime.errors import HeadersTooLarge, Malformed, MeantimeError, TooLarge
 from meantime.metrics import REGISTRY
 
 Message = MutableMapping[str, Any]
@@ -76,6 +76,8 @@ class Edge:
             await exchange.end_if_stopping()
 
     async def _admit(self, scope: Any) -> None:
+        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+            raise Malformed("the address contains the character U+0000, which no name has")
         size = sum(len(name) + len(value) + 4 for name, value in scope["headers"]) + len(scope["raw_path"])
         if size + len(scope["query_string"]) > self._limits.max_header_bytes:
             raise HeadersTooLarge(f"the request line and headers are over {self._limits.max_header_bytes} bytes")
