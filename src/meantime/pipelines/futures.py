@@ -51,14 +51,14 @@ class FuturesOptions:
     limits: Limits = field(default_factory=Limits)
     shards: int = 4
     batch_every: float = 2.5
-    max_requests: int = 500_000
+    max_requests: int = 250_000
     """Most requests in one micro-batch."""
     tick_every_s: int = 5
     """Of the oscillator's ticks one in so many is joined; a request that is late waits for the next of them."""
     stretch_s: int = 30
     """Seconds that are handed out at once, a multiple of `tick_every_s`."""
-    early_s: int = 40
-    """How long before its first second a stretch is handed out, a multiple as well: more than the slowest batch may take."""
+    early_s: int = 20
+    """How long before its first second a stretch is handed out, a multiple as well."""
     remember_ticks_s: int = 65
     """More than the lead, by as much as clocks may differ."""
     started_ms: int = 0

@@ -18,8 +18,11 @@ PACK_BYTES = 64 * 1024
 """About how much a pack may hold, unless a single request is larger."""
 AT_ONCE_BYTES = 32 * 1024 * 1024
 """How much is packed at once; a task holds no more than this."""
-SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "500"}
-"""How many requests Spark hands over at a time: few enough for the largest. To count their bytes would be dearer."""
+SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(AT_ONCE_BYTES // 4),
+}
+"""How much Spark hands over at a time, however large single requests are."""
 BESIDE_VALUE = 100
 """About how many bytes a request takes beside its value."""
 
