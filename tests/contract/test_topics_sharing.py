@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from topics_calls import claim, create, new_topic, operate, pull
 from topics_consumer import push
-from topics_nodes import TopicsNode, new_database, open_node
+from topics_nodes import TopicsNode, open_two_nodes
 
 from conftest import Services
 from meantime.errors import StorageUnavailable
@@ -18,12 +18,8 @@ from meantime.topics.postgres import FIRST_MS, Taker, Window
 
 @pytest_asyncio.fixture(scope="module")
 async def nodes(services: Services) -> AsyncIterator[list[TopicsNode]]:
-    async with (
-        new_database(services.postgres) as uri,
-        open_node(uri, "node-1") as one,
-        open_node(uri, "node-2") as two,
-    ):
-        yield [one, two]
+    async with open_two_nodes(services.postgres) as both:
+        yield both
 
 
 @pytest.fixture

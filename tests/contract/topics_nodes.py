@@ -95,3 +95,10 @@ def _uri(parts: dict[str, object]) -> str:
     if host.startswith("/"):
         return f"postgresql://{user}/{parts['dbname']}?host={host}"
     return f"postgresql://{user}{host}:{parts.get('port', 5432)}/{parts['dbname']}"
+
+
+@asynccontextmanager
+async def open_two_nodes(postgres: str) -> AsyncIterator[list[TopicsNode]]:
+    """On a database of their own."""
+    async with new_database(postgres) as uri, open_node(uri, "node-1") as one, open_node(uri, "node-2") as two:
+        yield [one, two]
