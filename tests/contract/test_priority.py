@@ -1,30 +1,39 @@
 """A process that steps back does so as a whole, whether or not the system groups processes by session."""
 
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 CODE = """
+import json, os
 from pathlib import Path
 from meantime.priority import step_back
-import os
+
+def group():
+    "What the group is told to be; nothing where there are no groups, and in the first session of a system, which has none."
+    file = Path("/proc/self/autogroup")
+    words = file.read_text().split() if file.exists() else []
+    return int(words[-1]) if words else None
+
+before = group()
 step_back(7)
-group = Path("/proc/self/autogroup")
-print(os.nice(0), group.read_text().split()[-1] if group.exists() else 7)
+print(json.dumps({"before": before, "after": group(), "process": os.nice(0)}))
 """
 
 
-def said(*, own_session: bool) -> list[int]:
+def stepped_back(*, own_session: bool) -> dict[str, int | None]:
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, start_new_session=own_session, capture_output=True, text=True, check=True)
-    return [int(word) for word in done.stdout.split()]
+    return json.loads(done.stdout)
 
 
 def test_the_group_of_a_process_with_a_session_of_its_own_is_nice_too():
-    assert said(own_session=True) == [7, 7]
+    said = stepped_back(own_session=True)
+    assert said["process"] == 7
+    assert said["after"] == (None if said["before"] is None else 7)
 
 
 def test_the_group_of_a_session_that_others_share_is_left_alone():
-    group = Path("/proc/self/autogroup")
-    before = int(group.read_text().split()[-1]) if group.exists() else 7
-    assert said(own_session=False) == [7, before]
+    said = stepped_back(own_session=False)
+    assert said["process"] == 7
+    assert said["after"] == said["before"]
