@@ -25,7 +25,7 @@ from meantime.coordination.tasks import running
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.futures import FuturesOptions
+from meantime.pipelines.intake import FuturesOptions
 from meantime.pipelines.running import Engine, run_futures
 from meantime.priority import step_back
 from meantime.timers.desk import Desk

@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
-from meantime.pipelines.futures import FuturesOptions, start_futures
+from meantime.pipelines.futures import start_futures
+from meantime.pipelines.intake import FuturesOptions
 from meantime.pipelines.session import session
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import partitions_of

@@ -51,6 +51,14 @@ _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErr
 
 
 def read(storage: Storage, ranges: Iterable[Range]) -> "Iterator[RecordBatch]":
+    for runs in read_runs(storage, ranges):
+        events = [(of, [message for message in messages if message.value() is not None]) for of, messages in runs]
+        if events := [run for run in events if run[1]]:
+            yield _batch(events)
+
+
+def read_runs(storage: Storage, ranges: Iterable[Range]) -> Iterator[list[Run]]:
+    """All records of the ranges, as they come."""
     for together in rounds(ranges):
         yield from _read(storage, together)
 
@@ -68,14 +76,14 @@ def rounds(ranges: Iterable[Range]) -> list[dict[Place, Range]]:
     return found
 
 
-def _read(storage: Storage, left: dict[Place, Range]) -> "Iterator[RecordBatch]":
+def _read(storage: Storage, left: dict[Place, Range]) -> Iterator[list[Run]]:
     """All at once, so that finding the leaders of many short timelines costs one waiting and not one each."""
     consumer = _consumer(storage)
     try:
         consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
         while left:
             if runs := _step(consumer, left):
-                yield _batch(runs)
+                yield runs
     finally:
         consumer.close()
 
@@ -127,7 +135,7 @@ def _ends(messages: list[Any]) -> list[Any]:
 
 
 def _records(messages: list[Any], wanted: Range, reached: int) -> list[Any]:
-    records = [message for message in messages if message.error() is None and message.value() is not None]
+    records = [message for message in messages if message.error() is None]
     if reached <= wanted.end:
         return records
     return [message for message in records if int(message.offset() or 0) < wanted.end]

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.futures import FuturesOptions, start_futures
+from meantime.pipelines.futures import start_futures
+from meantime.pipelines.intake import FuturesOptions
 from meantime.pipelines.packing import SETTINGS as PACKING
 from meantime.pipelines.session import session
 from meantime.priority import step_back

@@ -10,7 +10,7 @@ from functools import lru_cache
 from secrets import token_hex
 from zlib import crc32
 
-from meantime.names import EVENT_TYPE, is_identifier
+from meantime.names import EVENT_TYPE, IDENTIFIER, is_identifier
 from meantime.timers.future import decode
 from meantime.timers.model import Bad, Cancel, Future, Identity, Limits, Record, Request, Set
 from meantime.timers.topics import RESERVED
@@ -33,16 +33,16 @@ BAD_TOPIC = "the callBackTopic cannot be a Kafka topic or an event type"
 RESERVED_TOPIC = "the callBackTopic is reserved"
 
 
+Outside = tuple[str, int | None, bool, str | None]
+"""What can be seen of a request without opening its message: token, second, whether it cancels, why it is refused."""
+
+
 def read(record: Record, limits: Limits) -> Request:
     """The verdict on a record of `timer-request`."""
-    headers = dict(record.headers)
-    token, cancelling = _token(record, headers)
-    second = _second(record)
-    reason = _fault(record, token, second, cancelling, limits)
-    if reason is not None:
+    token, second, cancelling, reason = outside(record, limits)
+    if second is None or reason is not None:
         known = token if is_identifier(token) else place(record)
-        return Bad(known, record.timestamp_ms // 1000 if second is None else second, reason, opaque=False)
-    assert second is not None
+        return Bad(known, record.timestamp_ms // 1000 if second is None else second, reason or NO_SECOND, opaque=False)
     if cancelling:
         return Cancel(token, second, record.timestamp_ms)
     future = decode(record.value or b"")
@@ -50,6 +50,13 @@ def read(record: Record, limits: Limits) -> Request:
     if future is None or reason is not None:
         return Bad(token, second, reason or UNREADABLE, opaque=True)
     return Set(token, second, future, record.timestamp_ms)
+
+
+def outside(record: Record, limits: Limits) -> Outside:
+    """The part of the verdict that the Spark job comes to. Every request passes here, some of them in bursts of millions."""
+    token, cancelling = _token(record)
+    second = _second(record.key)
+    return token, second, cancelling, _fault(record, token, second, cancelling, limits)
 
 
 def set_by(record: Record) -> Identity | None:
@@ -71,23 +78,25 @@ def read_due(record: Record, limits: Limits) -> Set | Cancel | None:
     return None if future is None or future_fault(future, limits) else Set(token, second, future, requested_ms)
 
 
-def _token(record: Record, headers: dict[str, bytes | None]) -> tuple[str, bool]:
+def _token(record: Record) -> tuple[str, bool]:
     """The token that a record names, or its place where it names none; and whether it cancels."""
+    headers = dict(record.headers)
     cancelling = "cancel" in headers
-    given = headers.get("cancel" if cancelling else "token")
-    if given is None and not cancelling:
-        return place(record), False
-    return (given or b"").decode("utf-8", "replace"), cancelling
+    given = headers["cancel"] if cancelling else headers.get("token")
+    if given is None:
+        return "" if cancelling else place(record), cancelling
+    return given.decode("utf-8", "replace"), cancelling
 
 
-def _second(record: Record) -> int | None:
-    return int(record.key) if record.key and SECOND.fullmatch(record.key) else None
+@lru_cache(maxsize=100_000)
+def _second(key: bytes | None) -> int | None:
+    return int(key) if key and SECOND.fullmatch(key) else None
 
 
 def _fault(record: Record, token: str, second: int | None, cancelling: bool, limits: Limits) -> str | None:
     if second is None:
         return NO_SECOND
-    if not is_identifier(token):
+    if IDENTIFIER.fullmatch(token) is None:
         return BAD_TOKEN
     if cancelling and record.value:
         return BAD_CANCEL
