@@ -1,22 +1,50 @@
-"""A request on its way into the join: the tick that it meets, and what goes out then."""
+"""Requests on their way into the join: the tick that each meets, and what goes out then."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.pipelines.intake import FuturesOptions, taken_in, upcoming
-from meantime.pipelines.packing import REFUSED
+from meantime.pipelines.intake import FuturesOptions, Requests, going_out, taken_in, upcoming
 from meantime.pipelines.request_source import advanced
-from meantime.timers.model import Cancel, Record, Set
-from meantime.timers.rules import NO_SECOND, read_due, share_of
+from meantime.timers.model import Bad, Cancel, Limits, Record, Set
+from meantime.timers.rules import read, read_due, share_of
+from meantime.timers.topics import DUE, REJECTED
 
-OPTIONS = FuturesOptions("kafka", "checkpoint", shares=4)
+OPTIONS = FuturesOptions("kafka", "checkpoint", shares=4, limits=Limits(horizon_s=5000, max_callback_bytes=10))
 NOW = 1_800_000_003
 NEXT = upcoming(NOW, OPTIONS)
+FUTURE = b"\n\x05calls"
+
+seconds = st.one_of(
+    st.integers(NOW - 9000, NOW + 9000).map(lambda second: b"%d" % second),
+    st.sampled_from([None, b"", b"soon", b"-5", b"1" * 13, b"1800000009\n", b"\xff"]),
+)
+values = st.sampled_from(
+    [FUTURE, None, b"", bytes(OPTIONS.limits.max_request_bytes), bytes(OPTIONS.limits.max_request_bytes + 1)]
+)
+contents = st.sampled_from([b"me", b"you-2", b"", None, b"no spaces", b"\xff", b"line\n", b"x" * 129])
+headers = st.lists(st.tuples(st.sampled_from(["token", "cancel", "other"]), contents), max_size=3)
+times = st.integers((NOW - 60) * 1000, NOW * 1000)
+records = st.tuples(times, seconds, values, st.one_of(st.none(), headers))
 
 
-def request(second: bytes, value: bytes | None = b"\n\x05calls", **headers: bytes) -> Record:
-    return Record(1, 7, NOW * 1000, second, value, tuple(headers.items()))
+def requests(*rows: tuple) -> Requests:
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Requests(1, range(7, 7 + len(rows)), *(list(column) for column in columns))
+
+
+def outgoing(asked: Requests) -> list[tuple[int, dict]]:
+    """By request, the tick and the record; a request has its number for a key if it has no other."""
+    table = taken_in(asked, NEXT, OPTIONS).combine_chunks()
+    found = []
+    for batch in table.to_batches():
+        records = going_out(batch, OPTIONS.shares).to_pylist()
+        found += zip(batch.column("meets").to_pylist(), records, strict=True)
+    return found
+
+
+def one(second: bytes | None, value: bytes | None = FUTURE, **given: bytes) -> tuple[int, dict]:
+    (found,) = outgoing(requests((NOW * 1000, second, value, list(given.items()))))
+    return found
 
 
 def test_the_next_tick_has_not_been_yet():
@@ -25,37 +53,56 @@ def test_the_next_tick_has_not_been_yet():
     assert upcoming(1_800_000_004.9, FuturesOptions("", "", 4, behind_s=3)) == 1_800_000_010
 
 
-@given(st.integers(NOW - 10_000, NOW + 10_000))
-def test_a_request_meets_a_tick_that_is_joined_and_has_not_been_yet(second):
-    meets, _ = taken_in(request(str(second).encode()), NEXT, OPTIONS)
-    assert meets >= NEXT
-    assert meets % OPTIONS.tick_every_s == 0
-    assert meets <= max(second - OPTIONS.early_s, NEXT)
+@given(records)
+def test_the_verdict_is_the_same_as_everywhere(row):
+    asked = requests(row)
+    ((meets, found),) = outgoing(asked)
+    verdict = read(asked.record(0), OPTIONS.limits)
+    given = tuple((header["key"], header["value"]) for header in found["headers"])
+    assert (found["key"], found["value"]) == (row[1], row[2])
+    if isinstance(verdict, Bad) and not verdict.opaque:
+        assert (meets, found["topic"], found["partition"]) == (NEXT, REJECTED, 0)
+        assert given == (*(row[3] or ()), ("reason", verdict.reason.encode()))
+        return
+    assert (found["topic"], found["partition"]) == (DUE, share_of(verdict.token, OPTIONS.shares))
+    assert meets == max(verdict.second - verdict.second % 30 - 20, NEXT)
+    if not isinstance(verdict, Bad):
+        assert read_due(Record(0, 0, 0, found["key"], found["value"], given), OPTIONS.limits) == verdict
 
 
-def test_what_is_past_goes_out_with_the_next_tick():
-    assert taken_in(request(b"5"), NEXT, OPTIONS)[0] == NEXT
+@given(st.lists(records, max_size=8))
+def test_requests_do_not_depend_on_their_neighbours(rows):
+    together = outgoing(requests(*rows))
+    offsets = range(7, 7 + len(rows))
+    alone = [outgoing(requests(row)._replace(offsets=[offset]))[0] for row, offset in zip(rows, offsets, strict=True)]
+    assert sorted(map(repr, together)) == sorted(map(repr, alone))
 
 
-@pytest.mark.parametrize("name", ["token", "cancel"])
-def test_a_dispatcher_reads_what_was_asked_for(name):
-    value = None if name == "cancel" else b"\n\x05calls"
-    _, outgoing = taken_in(request(b"1800000900", value, **{name: b"me"}), NEXT, OPTIONS)
-    assert outgoing.share == share_of("me", 4)
-    due = read_due(Record(0, 0, 0, outgoing.key, outgoing.value, outgoing.headers), OPTIONS.limits)
-    assert isinstance(due, Cancel if name == "cancel" else Set)
-    assert (due.token, due.second, due.requested_ms) == ("me", 1_800_000_900, NOW * 1000)
+def test_a_request_meets_a_tick_that_is_joined_and_has_not_been_yet():
+    for second in range(NOW - 100, NOW + 100):
+        meets, _ = one(b"%d" % second, token=b"me")
+        assert meets >= NEXT
+        assert meets % OPTIONS.tick_every_s == 0
+        assert meets <= max(second - OPTIONS.early_s, NEXT)
+
+
+def test_set_and_cancel_are_told_apart():
+    assert isinstance(_due(one(b"1800000900", token=b"me")), Set)
+    assert isinstance(_due(one(b"1800000900", None, cancel=b"me")), Cancel)
 
 
 def test_a_request_without_a_token_has_its_place_for_one():
-    _, outgoing = taken_in(request(b"1800000900"), NEXT, OPTIONS)
-    assert dict(outgoing.headers)["token"] == b"1-7"
+    assert _due(one(b"1800000900")).token == "1-7"
 
 
-def test_what_is_refused_goes_out_as_it_came_with_the_reason():
-    meets, outgoing = taken_in(request(b"soon", b"x", token=b"me", other=b"\xff"), NEXT, OPTIONS)
-    assert (meets, outgoing.share, outgoing.key, outgoing.value) == (NEXT, REFUSED, b"soon", b"x")
-    assert outgoing.headers == (("token", b"me"), ("other", b"\xff"), ("reason", NO_SECOND.encode()))
+def _due(found: tuple[int, dict]):
+    _, record = found
+    given = tuple((header["key"], header["value"]) for header in record["headers"])
+    return read_due(Record(0, 0, 0, record["key"], record["value"], given), OPTIONS.limits)
+
+
+def test_nothing_asked_is_nothing_to_do():
+    assert outgoing(requests()) == []
 
 
 @given(

@@ -1,94 +1,77 @@
-"""Records that meet the same tick share a row, and come out of it as they went in."""
+"""Requests that meet the same tick share a row, and come out of it as they went in."""
 
 from collections import Counter
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.pipelines.packing import PACK_BYTES, REFUSED, Outgoing, Packer, unpack
-from meantime.timers.topics import DUE, REJECTED
+from meantime.pipelines.intake import Waiting, waiting_schema
+from meantime.pipelines.packing import AT_ONCE_BYTES, PACK_BYTES, pack, unpack
 
 bytes_or_none = st.one_of(st.none(), st.binary(max_size=3))
-records = st.builds(
-    Outgoing,
-    share=st.integers(REFUSED, 3),
+requests = st.builds(
+    Waiting,
+    meets=st.integers(0, 4),
     key=bytes_or_none,
     value=bytes_or_none,
-    headers=st.lists(st.tuples(st.text(max_size=2), bytes_or_none), max_size=3).map(tuple),
+    token=st.binary(max_size=3),
+    cancels=st.booleans(),
+    requested_ms=st.integers(0, 1 << 40),
+    refusal=bytes_or_none,
 )
 
 
-def packed(rows: list[tuple[int, Outgoing]], shards: int = 4):
-    packer = Packer(shards)
-    for meets, record in rows:
-        packer.add(meets, record)
-    return packer.packs()
+def table(rows: list[Waiting]) -> pa.Table:
+    return pa.Table.from_pylist([row._asdict() for row in rows], schema=waiting_schema())
 
 
-def unpacked(packs) -> list[Outgoing]:
-    """What is to be written to Kafka, as the records that it was made of."""
-    rows = [row for batch in unpack([packs.select(["records"])]) for row in batch.to_pylist()]
-    for row in rows:
-        assert row["topic"] in (DUE, REJECTED)
-        assert row["topic"] == DUE or row["partition"] == 0
-    return [
-        Outgoing(
-            row["partition"] if row["topic"] == DUE else REFUSED,
-            row["key"],
-            row["value"],
-            tuple((header["key"], header["value"]) for header in row["headers"]),
-        )
-        for row in rows
-    ]
+def packs(rows: list[Waiting], shards: int = 4) -> list[dict]:
+    middle = len(rows) // 2
+    return [row for batch in pack([table(rows[:middle]), table(rows[middle:])], shards) for row in batch.to_pylist()]
 
 
-def small(value: bytes = b"x", share: int = 0) -> Outgoing:
-    return Outgoing(share, b"1", value, ())
+def inside(one: dict) -> list[Waiting]:
+    batch = pa.ipc.read_record_batch(pa.py_buffer(one["requests"]), waiting_schema())
+    return [Waiting(**row) for row in batch.to_pylist()]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), records)))
-def test_every_record_is_in_one_pack_of_its_tick(rows):
-    packs = packed(rows)
-    assert Counter(unpacked(packs)) == Counter(record for _, record in rows)
-    for number in range(packs.num_rows):
-        (meets,) = packs.column(0)[number : number + 1].to_pylist()
-        inside = Counter(unpacked(packs[number : number + 1]))
-        assert inside <= Counter(record for tick, record in rows if tick == meets)
+def small(meets: int, value: bytes = b"x") -> Waiting:
+    return Waiting(meets, b"1", value, b"token", False, 0, None)
 
 
-def test_small_records_of_one_tick_share_a_row():
-    packs = packed([(number % 3, small()) for number in range(300)])
-    assert packs.column(0).to_pylist() == [0, 1, 2]
-    assert [len(unpacked(packs[number : number + 1])) for number in range(3)] == [100, 100, 100]
+@given(st.lists(requests))
+def test_every_request_is_in_one_pack_of_its_tick(rows):
+    found = packs(rows)
+    assert Counter(row for one in found for row in inside(one)) == Counter(rows)
+    assert all(row.meets == one["meets"] for one in found for row in inside(one))
+
+
+def test_small_requests_of_one_tick_share_a_row():
+    found = packs([small(number % 3) for number in range(300)])
+    assert [(one["meets"], len(inside(one))) for one in found] == [(0, 100), (1, 100), (2, 100)]
 
 
 def test_a_tick_with_much_to_hand_out_is_spread_over_the_shards():
-    packs = packed([(7, small(bytes(1000))) for _ in range(1000)], shards=3)
-    assert all(len(pack) < PACK_BYTES + 1100 for pack in packs.column(2).to_pylist())
-    dealt = Counter(packs.column(1).to_pylist())
+    found = packs([small(7, bytes(1000)) for _ in range(1000)], shards=3)
+    assert all(sum(len(row.value) for row in inside(one)) <= PACK_BYTES for one in found)
+    dealt = Counter(one["shard"] for one in found)
     assert set(dealt) == {0, 1, 2}
     assert max(dealt.values()) - min(dealt.values()) <= 1
 
 
-def test_shards_are_dealt_on_from_batch_to_batch():
-    packer = Packer(3)
-    dealt = []
-    for _ in range(4):
-        packer.add(1, small())
-        dealt += packer.packs().column(1).to_pylist()
-    assert dealt == [0, 1, 2, 0]
+def test_a_request_larger_than_a_pack_has_one_of_its_own():
+    found = packs([small(1, bytes(3 * PACK_BYTES)), small(1, b"")])
+    assert [[len(row.value) for row in inside(one)] for one in found] == [[3 * PACK_BYTES], [0]]
 
 
-def test_a_large_record_closes_its_pack():
-    large, little = small(bytes(3 * PACK_BYTES)), small(b"")
-    packs = packed([(1, large), (1, little)])
-    assert sorted(len(unpacked(packs[number : number + 1])) for number in range(packs.num_rows)) == [1, 1]
+def test_a_task_holds_a_bounded_number_of_bytes():
+    tables = [table([small(number, bytes(AT_ONCE_BYTES // 4))]) for number in range(8)]
+    assert [batch.num_rows for batch in pack(iter(tables), 4)] == [4, 4]
 
 
-def test_a_packer_is_full_when_it_holds_what_a_task_may_hold_and_empty_afterwards():
-    packer = Packer(1)
-    while not packer.full:
-        packer.add(1, small(bytes(1 << 20)))
-    assert 30 <= packer.packs().num_rows <= 33
-    assert not packer.full
-    assert packer.packs().num_rows == 0
+def test_what_is_unpacked_is_what_was_packed():
+    found = [small(number % 2, b"%d" % number) for number in range(10)]
+    rows = pa.RecordBatch.from_pylist([{"requests": one["requests"]} for one in packs(found)])
+    values = [row["value"] for batch in unpack([rows], shares=4) for row in batch.to_pylist()]
+    assert sorted(values) == sorted(row.value for row in found)

@@ -1,8 +1,8 @@
 """The slow hand: `oscillator` joined with `timer-request` in one Spark query.
 
-    timer-request ──► what will go out, packed by the tick that lets it go ──┐
-                                       join on (tick, shard) ────────────────┼─► timer-due
-    oscillator ─────► a tick of every few seconds, once per shard ───────────┘   timer-rejected
+    timer-request ──► judged, packed by the tick that lets them go ──┐
+                                       join on (tick, shard) ────────┼──► unpacked ──► timer-due
+    oscillator ─────► a tick of every few seconds, once per shard ───┘                 timer-rejected
 
 The invariant: every request leaves this query at least once. The tick that it meets lies ahead of the clock when the request
 is taken in, so it has yet to come or is remembered: ticks are kept for `remember_ticks_s` after the newest one, which runs
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LAYOUT = "records"
+LAYOUT = "requests"
 """What the join keeps, by name. Spark cannot read what another version has kept, so each has a checkpoint of its own: the
 first start reads all requests again, and what has fired does not fire again."""
 
@@ -35,7 +35,7 @@ def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQ
     """Start the query, or resume it from its checkpoint. Without one all requests are read again from the beginning."""
     from meantime.pipelines.request_source import read_packs
 
-    outgoing = unpacked(joined(read_packs(spark, options), read_ticks(spark, options)))
+    outgoing = unpacked(joined(read_packs(spark, options), read_ticks(spark, options)), options.shares)
     writer = outgoing.writeStream.queryName("futures").format("kafka").outputMode("append")
     writer = writer.option("kafka.bootstrap.servers", options.kafka)
     writer = writer.option("checkpointLocation", f"{options.checkpoint.rstrip('/')}/{LAYOUT}")

@@ -3,23 +3,22 @@
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.intake import FuturesOptions, taken_in, upcoming
+from meantime.pipelines.intake import FuturesOptions, Requests, taken_in, upcoming
 from meantime.pipelines.kafka_ranges import read_runs
-from meantime.pipelines.packing import Packer
+from meantime.pipelines.packing import pack
 from meantime.pipelines.ranges import Range
 from meantime.streams.model import Storage
-from meantime.timers.kafka_arrivals import record_of
 from meantime.timers.kafka_topics import admin_of, partitions_of
 from meantime.timers.topics import REQUEST
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+    from pyarrow import RecordBatch, Table
 
 ANSWER_WITHIN = 10.0
 _OLDEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -52,14 +51,24 @@ def _admin(kafka: str) -> AdminClient:
     return admin_of(kafka)
 
 
-def packs(ranges: Sequence[Range], options: FuturesOptions) -> Iterator["RecordBatch"]:
+def packs(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[RecordBatch]":
     """What a task makes of its ranges."""
-    packer = Packer(options.shards)
+    return pack(_tables(ranges, options), options.shards)
+
+
+def _tables(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[Table]":
     for runs in read_runs(Storage(REQUEST, options.kafka), ranges):
         next_tick = upcoming(time.time(), options)
-        for _, messages in runs:
-            for message in messages:
-                packer.add(*taken_in(record_of(message), next_tick, options))
-        if packer.full:
-            yield packer.packs()
-    yield packer.packs()
+        for of, messages in runs:
+            yield taken_in(_requests(of.partition, messages), next_tick, options)
+
+
+def _requests(partition: int, messages: Sequence[Any]) -> Requests:
+    return Requests(
+        partition,
+        [message.offset() for message in messages],
+        [message.timestamp()[1] for message in messages],
+        [message.key() for message in messages],
+        [message.value() for message in messages],
+        [message.headers() for message in messages],
+    )
