@@ -3,11 +3,13 @@
     python bench/timers.py                              short: 2,000 fires/s for 20 s, 100,000 far requests
     python bench/timers.py --rate 10000 --for 60        the full lateness run
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
+    python bench/timers.py --only ours --rate 0 --bucket 0 --burst 0 --pending 5000000
 
 Each side runs alone on a stack of its own. *Late* is the callback record's own time minus its second, where that time is
 Kafka's own (`LogAppendTime`), so that nobody's word has to be taken for it; *seen* is when a reader of committed records
 had it. A burst of far requests is written while timers fire; *absorbed* is from the first of them until the join holds all:
-by the places of the last finished micro-batch here, by the changelog of its store there.
+by the places of the last finished micro-batch here, by the changelog of its store there. With `--pending` timers fire while
+50,000 others wait for a second of the coming day, and again while that many do.
 Absolute numbers depend on the machine and on what else runs on it; compare the two sides.
 """
 
@@ -18,10 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from _timers_peer import CHANGELOG, REQUESTS, TICKS, Missing, peer
+from _timers_scale import Report, Upkeep, Watch, settle
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
@@ -36,6 +41,8 @@ from meantime.timers.topics import REQUEST
 AHEAD_S = 15
 ABSORBED_WITHIN = 300
 PARTITIONS = 4
+FEW = 50_000
+DAY_S = 86_400
 console = Console(width=120)
 
 
@@ -57,8 +64,11 @@ class Result:
 class Side:
     """One of the two. `joined` tells how many requests its join has taken in since it began."""
 
-    def __init__(self, name: str, kafka: str, requests: str, joined: Callable[[], int]) -> None:
+    def __init__(self, name: str, kafka: str, requests: str, joined: Callable[[], int], report: Report, home: Path) -> None:
         self.name = name
+        self.report = report
+        self.home = home
+        self.pending = 0
         self.kafka = kafka
         self.requests = requests
         self.joined = joined
@@ -138,6 +148,17 @@ class Side:
         meanwhile.seen.clear()
         return burst / took, meanwhile
 
+    def with_pending(self, pending: int) -> tuple[Upkeep, Result]:
+        """1,000 fires a second while so many wait for a second of the coming day."""
+        start, step = int(time.time()) + 3600, 7919
+        self.write(start + number * step % DAY_S for number in range(pending - self.pending))
+        self.pending = pending
+        self._join(written(self.kafka, self.requests))
+        settle(self.report)
+        watch = Watch(self.report, self.home)
+        result = self.fires(1000, 40)
+        return watch.upkeep(), result
+
     def _join(self, count: int) -> None:
         deadline = time.monotonic() + ABSORBED_WITHIN
         while self.joined() < count:
@@ -160,11 +181,14 @@ def written(kafka: str, topic: str) -> int:
 def ours(folder: Path) -> Iterator[Side]:
     with running(folder / "ours", nodes=1, timers=True) as places:
 
-        def joined() -> int:
-            report = last_report(places.postgres, "futures", "futures", 0)
-            return sum(report["places"].values()) if report else 0
+        def report() -> dict[str, Any] | None:
+            return last_report(places.postgres, "futures", "futures", 0)
 
-        yield Side("meantime", places.kafka[0], REQUEST, joined)
+        def joined() -> int:
+            found = report()
+            return sum(found["places"].values()) if found else 0
+
+        yield Side("meantime", places.kafka[0], REQUEST, joined, report, folder / "ours" / "futures")
 
 
 @contextmanager
@@ -175,7 +199,8 @@ def theirs(folder: Path) -> Iterator[Side]:
             future.result()
         with peer(places.kafka[0], folder / "state"):
             time.sleep(3)
-            yield Side("Kafka Streams", places.kafka[0], REQUESTS, lambda: written(places.kafka[0], CHANGELOG))
+            joined = partial(written, places.kafka[0], CHANGELOG)
+            yield Side("Kafka Streams", places.kafka[0], REQUESTS, joined, lambda: None, folder / "state")
 
 
 def show(title: str, results: dict[str, Result]) -> None:
@@ -190,6 +215,22 @@ def show(title: str, results: dict[str, Result]) -> None:
         early = sum(value < 0 for value in result.late)
         table.add_row(name, *map(str, (result.fired, result.doubled, result.missing, early)), *late, *seen)
     console.print(table)
+
+
+def show_pending(found: dict[int, tuple[Upkeep, Result]]) -> None:
+    table = Table(title="1,000 fires a second while others are pending", box=None, title_justify="left")
+    for column in ("pending", "batches", "median ms", "rows", "checkpoint MB", "Spark's JVM MB", "late p50", "p99"):
+        table.add_column(column, justify="right")
+    for pending, (upkeep, result) in found.items():
+        sizes = [f"{upkeep.rows:,}", f"{upkeep.disk:,.0f}", f"{upkeep.memory:,.0f}"]
+        late = [f"{result.part(result.late, part):.0f}" for part in (0.5, 0.99)]
+        table.add_row(f"{pending:,}", str(upkeep.batches), f"{upkeep.batch_ms:,.0f}", *sizes, *late)
+    console.print(table)
+    (few, early), (many, late) = found.values()
+    median = [f"{late.part(late.late, part) / early.part(early.late, part):.2f}" for part in (0.5, 0.99)]
+    console.print(
+        f"many ÷ few: batch {many.batch_ms / few.batch_ms:.2f}, late p50 {median[0]}, p99 {median[1]} (target ≤ 1.2)"
+    )
 
 
 @dataclass
@@ -207,6 +248,8 @@ class Measured:
         if asked.bucket:
             self.buckets[side.name] = side.one_bucket(asked.bucket)
             show(f"{asked.bucket:,} timers on one second (milliseconds)", self.buckets)
+        if asked.pending and side.name == "meantime":
+            show_pending({pending: side.with_pending(pending) for pending in (FEW, asked.pending)})
         if asked.burst:
             speed, meanwhile = side.absorbed(asked.burst)
             self.bursts[f"{side.name}, {speed:,.0f} absorbed/s"] = meanwhile
@@ -219,6 +262,7 @@ def main() -> None:
     parser.add_argument("--for", dest="for_s", type=int, default=20)
     parser.add_argument("--burst", type=int, default=100_000)
     parser.add_argument("--bucket", type=int, default=20_000)
+    parser.add_argument("--pending", type=int, default=0)
     parser.add_argument("--only", choices=("ours", "peer"))
     asked = parser.parse_args()
     measured = Measured()
