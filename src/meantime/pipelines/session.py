@@ -34,6 +34,7 @@ def session(
     from pyspark.sql import SparkSession
 
     from meantime.pipelines.registering import register
+    from meantime.stack.classes import spark_classes
     from meantime.stack.jars import ensure_jars, spark_home
     from meantime.stack.java import find_java, spark_java_home
 
@@ -46,6 +47,8 @@ def session(
     jars = sorted(ensure_jars("spark", java, lambda _: None).glob("*.jar"))
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
     builder = builder.config("spark.driver.memory", memory)
+    if not (prepared := spark_classes(java)).are_missing():
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(prepared.options()))
     chosen = master or os.environ.get("SPARK_MASTER")
     if chosen or "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(chosen or "local[2]")

@@ -1,7 +1,10 @@
 """The user's cache: what was fetched or made once and is good for every stack of this user."""
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from meantime.errors import StackError
@@ -32,3 +35,12 @@ def publish_file(path: Path, text: str, mode: int) -> None:
         fresh.write(text)
     Path(fresh.name).chmod(mode)
     Path(fresh.name).rename(path)
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """One process of this user works in a folder of the cache at a time; the others wait and find the work done."""
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / ".lock", "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

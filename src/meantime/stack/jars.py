@@ -5,14 +5,12 @@ verified, or not at all; its folder is named after what is locked, so another ve
 inside records the sizes, by which a set that was damaged later is noticed and fetched anew.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import IO
 import msgspec
 
 from meantime.errors import StackError
-from meantime.stack.cache import cache_folder
+from meantime.stack.cache import alone, cache_folder
 from meantime.stack.java import Java, find_java
 
 _LOCK_FILE = "jars.ivy.xml"
@@ -45,7 +43,7 @@ def ensure_jars(conf: str, java: Java, say: Say) -> Path:
     folder = home / f"{conf}-{_digest(repr(sorted(wanted.items())).encode())[:12]}"
     if _is_whole(folder, wanted):
         return folder
-    with _alone(home):
+    with alone(home):
         if not _is_whole(folder, wanted):
             _fetch(conf, wanted, folder, java, say)
     return folder
@@ -145,15 +143,6 @@ def _is_whole(folder: Path, wanted: Mapping[str, str]) -> bool:
 
 def _sizes(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in folder.glob("*.jar")}
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """One process of this user fetches at a time; the others wait and find the work done."""
-    home.mkdir(parents=True, exist_ok=True)
-    with open(home / ".lock", "ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _digest(content: bytes) -> str:

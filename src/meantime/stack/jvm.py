@@ -1,6 +1,8 @@
 """What the two services that run on Java have in common."""
 
-from meantime.stack.java import Java
+from pathlib import Path
+
+from meantime.stack.classes import Classes
 
 LOGGING = """\
 status = error
@@ -18,14 +20,17 @@ LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def java_command(
-    java: Java, *, heap: str, classpath: str, main: tuple[str, ...], options: tuple[str, ...] = ()
+    classes: Classes, *, heap: str, home: Path, main: tuple[str, ...], options: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     return (
-        str(java.executable),
+        str(classes.java.executable),
         f"-Xmx{heap}",
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
+        # Not on the class path: classes cannot be prepared for one with folders.
+        f"-Dlog4j2.configurationFile={home}/log4j2.properties",
+        *classes.options(),
         *options,
-        *("-cp", classpath),
+        *("-cp", classes.path),
         *main,
     )

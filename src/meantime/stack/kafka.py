@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from meantime.errors import StackError
+from meantime.stack.classes import Classes
 from meantime.stack.folder import Folder
 from meantime.stack.java import Java
 from meantime.stack.jvm import LIGHT, LOGGING, java_command
@@ -24,15 +25,15 @@ class Listeners:
 
 def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -> Spec:
     home = folder.path / name
-    classpath = f"{home}:{jars}/*"
-    storage_tool = java_command(java, heap="128m", classpath=classpath, main=("kafka.tools.StorageTool",), options=LIGHT)
+    classes = Classes(java, class_path(jars))
+    storage_tool = java_command(classes, heap="128m", home=home, main=("kafka.tools.StorageTool",), options=LIGHT)
     return Spec(
         kind="kafka",
         name=name,
         command=java_command(
-            java,
+            classes,
             heap="768m",
-            classpath=classpath,
+            home=home,
             main=("kafka.Kafka", str(home / "server.properties")),
         ),
         log=folder.logs / f"{name}.log",
@@ -40,6 +41,10 @@ def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -
         prepare=lambda: _prepare(home, ports, storage_tool),
         stop_within=30.0,
     )
+
+
+def class_path(jars: Path) -> str:
+    return f"{jars}/*"
 
 
 def answers(bootstrap: str) -> str | None:
@@ -101,6 +106,8 @@ def _settings(home: Path, ports: Listeners) -> dict[str, object]:
         "log.retention.check.interval.ms": 1_000,
         # By default the controller collects changes for 25 ms; publishers would wait that long in every switch.
         "controller.quorum.append.linger.ms": 0,
+        # Nobody follows this controller, so nobody has to be told twice a second that nothing has changed.
+        "metadata.max.idle.interval.ms": 0,
         "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
         "num.network.threads": 2,
         "num.io.threads": 4,

@@ -9,7 +9,7 @@ A new kind of process is one more `Spec` in `specs_of`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meantime.errors import StackError
@@ -17,6 +17,7 @@ from meantime.stack import kafka, nodes, ports, postgres, timers, zookeeper
 from meantime.stack.folder import Folder, Memory
 from meantime.stack.java import Java
 from meantime.stack.model import HOST, ROOT, Node, Options, Places, Spec
+from meantime.stack.trials import trial_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +65,42 @@ class Tools:
 
     java: Java
     kafka_jars: Path
+    unprepared: tuple[str, ...] = ()
+    """Those whose classes are prepared before they start for the first time."""
 
 
 def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[str, int], tools: Tools) -> tuple[Spec, ...]:
+    java = tools.java
     clusters = [
-        kafka.kafka(
-            folder, tools.java, tools.kafka_jars, name, kafka.Listeners(numbers[name], numbers[f"{name}-controller"])
-        )
+        kafka.kafka(folder, java, tools.kafka_jars, name, kafka.Listeners(numbers[name], numbers[f"{name}-controller"]))
         for name in cluster_names(len(places.kafka))
     ]
     services = [
-        zookeeper.zookeeper(folder, tools.java, numbers["zookeeper"]),
+        zookeeper.zookeeper(folder, java, numbers["zookeeper"]),
         *clusters,
         postgres.postgres(folder, numbers["postgres"]),
     ]
     if options.migrate:
         services.append(nodes.migration(folder, places))
     needed = tuple(spec.name for spec in services)
-    return (
+    specs = (
         *services,
         *(nodes.node(folder, places, which, needed, options.node_env) for which in places.nodes),
-        *(timers.timers(folder, places, tools.java, needed, options.node_env) if options.timers and options.migrate else ()),
+        *(timers.timers(folder, places, java, needed, options.node_env) if options.timers and options.migrate else ()),
+    )
+    return _with_trials(folder, specs, tools.unprepared)
+
+
+def _with_trials(folder: Folder, specs: tuple[Spec, ...], unprepared: tuple[str, ...]) -> tuple[Spec, ...]:
+    """Whoever is late anyway is made even later by its trial, and nobody else is."""
+    trials = {
+        kind: trial_spec(folder, kind, late=late)
+        for kind, late in {s.kind: s.late for s in specs}.items()
+        if kind in unprepared
+    }
+    return (
+        *trials.values(),
+        *(replace(s, depends=(*s.depends, trials[s.kind].name)) if s.kind in trials else s for s in specs),
     )
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from meantime.stack.jars import ensure_jars
 from meantime.stack.java import find_java
 from meantime.stack.model import Event, Options, Spec, Tell
 from meantime.stack.reports import logged
+from meantime.stack.trials import unprepared
 
 
 def serve(options: Options, tell: Tell) -> None:
@@ -53,47 +54,40 @@ def _prepare(folder: Folder, ledger: Ledger, options: Options, tell: Tell) -> tu
     ports = plan.ports_of(size, options, ledger.memory)
     places = plan.places_of(folder, size, ports)
     ledger.change(nodes=size.nodes, kafka=size.kafka, ports=ports, places=places)
-    return plan.specs_of(folder, options, places, ports, plan.Tools(java, jars))
+    return plan.specs_of(folder, options, places, ports, plan.Tools(java, jars, unprepared(java)))
 
 
 async def _supervise(specs: tuple[Spec, ...], ledger: Ledger, options: Options, tell: Tell) -> None:
     levels = plan.levels(specs)
     children = [Child(spec, levels[spec.name], ledger, tell) for spec in specs]
     late = [child for child in children if child.spec.late and not options.wait_for_late]
+    ready = {child.spec.name: asyncio.Event() for child in children}
     async with _stop_wish(options.until_eof) as stop:
         try:
-            if await _unless(stop, _start([child for child in children if child not in late])):
+            if await _unless(stop, _together(_start(child, ready) for child in children if child not in late)):
                 ledger.change(ready=True)
-                for child in late:
+                for child in (child for child in late if not child.spec.once):
                     tell(
                         Event("note", "", f"{child.spec.name} is still starting; what it does comes late until it is ready")
                     )
                 tell(Event("up"))
-                await _unless(stop, _keep(children, late))
+                await _unless(stop, _together(_keep(child, ready) for child in children))
         finally:
             ledger.change(ready=False)
             await _stop(children)
 
 
-async def _start(children: list[Child]) -> None:
-    ready = {child.spec.name: asyncio.Event() for child in children}
-
-    async def start(child: Child) -> None:
-        for name in child.spec.depends:
-            await ready[name].wait()
-        await child.start()
-        ready[child.spec.name].set()
-
-    await _together(start(child) for child in children)
+async def _start(child: Child, ready: Mapping[str, asyncio.Event]) -> None:
+    for name in child.spec.depends:
+        await ready[name].wait()
+    await child.start()
+    ready[child.spec.name].set()
 
 
-async def _keep(children: list[Child], late: list[Child]) -> None:
-    async def keep(child: Child) -> None:
-        if child in late:
-            await child.start()
-        await child.keep()
-
-    await _together(keep(child) for child in children if not child.spec.once)
+async def _keep(child: Child, ready: Mapping[str, asyncio.Event]) -> None:
+    if not ready[child.spec.name].is_set():
+        await _start(child, ready)
+    await child.keep()
 
 
 async def _stop(children: list[Child]) -> None:

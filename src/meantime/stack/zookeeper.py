@@ -3,6 +3,7 @@
 import socket
 from pathlib import Path
 
+from meantime.stack.classes import Classes
 from meantime.stack.folder import Folder
 from meantime.stack.jars import spark_home
 from meantime.stack.java import Java
@@ -19,9 +20,9 @@ def zookeeper(folder: Folder, java: Java, port: int) -> Spec:
         kind="zookeeper",
         name="zookeeper",
         command=java_command(
-            java,
+            Classes(java, class_path()),
             heap="256m",
-            classpath=f"{home}:{_jars()}",
+            home=home,
             main=("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg")),
             options=(*LIGHT, "-Dzookeeper.jmx.log4j.disable=true"),
         ),
@@ -43,7 +44,7 @@ def answers(port: int) -> str | None:
     return None if b"Mode:" in told else "it to serve requests"
 
 
-def _jars() -> str:
+def class_path() -> str:
     """Only what the server loads: with all of Spark on the class path it would take twice as long to start."""
     jars = spark_home() / "jars"
     names = (

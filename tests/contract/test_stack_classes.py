@@ -1,0 +1,57 @@
+"""Prepared classes on a real Java: made in a trial run, used when they fit, and never in the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from meantime.stack.classes import Classes
+from meantime.stack.java import find_java
+from meantime.stack.zookeeper import class_path
+
+
+@pytest.fixture
+def classes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Classes:
+    monkeypatch.setenv("MEANTIME_CACHE", str(folder))
+    return Classes(find_java(), class_path())
+
+
+def trial() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "meantime.stack.trials", "zookeeper"], stderr=subprocess.DEVNULL)
+
+
+def java_starts(classes: Classes, path: str, sharing: str) -> bool:
+    command = [str(classes.java.executable), *classes.options(), f"-Xshare:{sharing}", "-cp", path, "-version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_java_takes_prepared_classes_that_fit_and_goes_without_others(classes: Classes) -> None:
+    with trial() as first, trial() as second:
+        assert (first.wait(90), second.wait(90)) == (0, 0)
+    assert [path.suffix for path in classes.file().parent.iterdir() if path.name != ".lock"] == [".jsa"]
+    other = classes.path.partition(":")[2]
+    assert java_starts(classes, classes.path, "on")
+    assert not java_starts(classes, other, "on")
+    assert java_starts(classes, other, "auto")
+
+
+def test_a_trial_that_is_stopped_takes_everything_along(classes: Classes) -> None:
+    home = classes.file().parent
+    with trial() as stopped:
+        deadline = time.monotonic() + 60
+        while not list(home.glob(".trial-*/zookeeper/data")):
+            assert time.monotonic() < deadline, "the trial does not begin"
+            time.sleep(0.02)
+        stopped.send_signal(signal.SIGTERM)
+        assert stopped.wait(20) == 1
+    assert [path.name for path in home.iterdir()] == [".lock"]
+    assert not [process for process in _commands() if str(home) in process]
+
+
+def _commands() -> list[str]:
+    found = (Path("/proc") / pid / "cmdline" for pid in os.listdir("/proc") if pid.isdigit())
+    return [path.read_text(errors="replace") for path in found if path.exists()]

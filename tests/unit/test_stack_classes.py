@@ -1,0 +1,62 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from meantime.stack import plan
+from meantime.stack.classes import Classes
+from meantime.stack.folder import Folder, Memory
+from meantime.stack.java import Java
+from meantime.stack.model import Options
+
+
+@pytest.fixture
+def classes(tmp_path, monkeypatch) -> Classes:
+    monkeypatch.setenv("MEANTIME_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "one.jar").write_text("one")
+    return Classes(Java(tmp_path / "java", 17, bundled=False), f"{tmp_path}/settings/:{tmp_path}/jars/*")
+
+
+def test_other_jars_or_another_java_are_other_classes(classes, tmp_path):
+    before = classes.file()
+    (tmp_path / "java").write_text("a Java")
+    with_java = classes.file()
+    (tmp_path / "jars" / "two.jar").write_text("two")
+    with_two = classes.file()
+    os.utime(tmp_path / "jars" / "one.jar", ns=(0, 0))
+    assert len({before, with_java, with_two, classes.file()}) == 4
+    assert classes.file() == classes.file()
+
+
+def test_java_is_told_of_them_unless_they_could_not_be_prepared(classes):
+    assert classes.are_missing()
+    assert classes.options()[0] == f"-XX:SharedArchiveFile={classes.file()}"
+    classes.prepare(lambda folder, option: "no such path")
+    assert not classes.are_missing()
+    assert classes.options() == ()
+
+
+def test_a_trial_that_fails_is_not_repeated(classes):
+    tried = []
+
+    def fail(folder: Path, option: str) -> str:
+        tried.append(option)
+        raise OSError("no such program")
+
+    classes.prepare(fail)
+    classes.prepare(fail)
+    assert len(tried) == 1
+    assert [path.name for path in classes.file().parent.iterdir() if path.is_dir()] == []
+
+
+def test_a_trial_comes_before_its_service_and_a_late_one_keeps_nobody_waiting(tmp_path):
+    folder, options = Folder(tmp_path), Options(data=str(tmp_path), nodes=1, kafka=2)
+    size = plan.size_of(options, Memory())
+    numbers = plan.ports_of(size, options, Memory())
+    places = plan.places_of(folder, size, numbers)
+    tools = plan.Tools(Java(Path("java"), 17, bundled=False), tmp_path, unprepared=("kafka", "futures"))
+    made = {spec.name: spec for spec in plan.specs_of(folder, options, places, numbers, tools)}
+    assert [name for name, spec in made.items() if "classes-kafka" in spec.depends] == ["kafka-1", "kafka-2"]
+    assert [name for name, spec in made.items() if "classes-futures" in spec.depends] == ["futures"]
+    assert {name for name, spec in made.items() if spec.late} == {"classes-futures", "futures"}
