@@ -133,7 +133,8 @@ class Child:
             if now - told > _TELL_EVERY:
                 told = now
                 self._say("waiting", missing, seconds=now - began)
-            await asyncio.sleep(_PROBE_EVERY)
+            # Who has taken long takes a little longer; asking costs what it needs to come up.
+            await asyncio.sleep(min(1.0, max(_PROBE_EVERY, (now - began) / 20)))
 
     async def _finished(self) -> None:
         try:
