@@ -71,6 +71,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         str, _about("Where applications live in ZooKeeper: a path, or a name below zookeeper_root.", min_length=1)
     ] = "apps"
     timers_lead: Annotated[int, _about("Seconds by which ticks and due timers run ahead of the clock.", ge=2, le=60)] = 5
+    timers_near: Annotated[
+        int, _about("Seconds ahead within which dispatchers take timers straight from their requests.", ge=15, le=600)
+    ] = 90
     timers_horizon: Annotated[int, _about("Seconds that a timer may lie ahead.", ge=60)] = 365 * 86_400
     timers_max_callback_bytes: Annotated[int, _about("Largest callback of a timer.", ge=1, le=64 * 1024 * 1024)] = 256 * 1024
     timers_remember: Annotated[int, _about("Seconds that a timer which has ended stays known.", ge=60)] = 86_400

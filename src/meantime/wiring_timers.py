@@ -109,7 +109,8 @@ async def oscillator(base: Base) -> None:
 async def dispatcher(base: Base) -> None:
     shares = await asyncio.to_thread(_shares, base.kafka)
     remember_ms = base.config.timers_remember * 1000
-    options = DispatcherOptions(shares, base.config.timers_lead, limits_of(base.config))
+    config = base.config
+    options = DispatcherOptions(shares, config.timers_lead, limits_of(config), near_s=config.timers_near)
     async with AsyncExitStack() as opened:
         listener = await opened.enter_async_context(open_listener(base.config.postgres))
         callbacks = await opened.enter_async_context(

@@ -1,7 +1,7 @@
 """Timers on a whole stack, while its processes are killed: each fires once, none early, none that was cancelled.
 
 The plan of what is killed when is drawn from a seed, which is printed. `MEANTIME_TIMERS=200000` and `MEANTIME_STOPPED=300`
-(seconds without the Spark job) make it the full run.
+(seconds without the Spark job, at the least) make it the full run.
 """
 
 import os
@@ -9,8 +9,9 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from uuid import uuid4
@@ -30,9 +31,11 @@ pytestmark = pytest.mark.timeout(900)
 
 SEED = int(os.environ.get("MEANTIME_SEED", "20260503"))
 TIMERS = int(os.environ.get("MEANTIME_TIMERS", "4000"))
-STOPPED_S = int(os.environ.get("MEANTIME_STOPPED", "100"))
-FAR_S = 95
-"""Further ahead than a dispatcher takes requests by itself."""
+STOPPED_S = int(os.environ.get("MEANTIME_STOPPED", "0"))
+NEAR_S = 30
+"""A dispatcher takes requests so far ahead by itself, so that most of these timers need the Spark job."""
+STRETCH_S, HANDED_OUT_S = 30, 25
+"""The Spark job hands stretches out so long before their first second: its own 20 s, and the lead of the ticks."""
 OVER_S, AHEAD_S = (60, 20) if TIMERS >= 100_000 else (25, 12)
 
 
@@ -123,7 +126,7 @@ def family(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def site(stack_of) -> Iterator[Site]:
-    with stack_of(nodes=1, kafka=2, timers=True) as stack:
+    with stack_of(nodes=1, kafka=2, timers=True, MEANTIME_TIMERS_NEAR=str(NEAR_S)) as stack:
         yield Site(stack)
 
 
@@ -145,7 +148,7 @@ def test_timers_fire_once_while_everything_is_killed(site):
     for token, second in seconds.items():
         site.request(second, topic, token)
     assert site.producer.flush(30) == 0
-    victims = ["futures", "dispatcher-1", "oscillator", "dispatcher-1", "kafka-1", "futures", "dispatcher-1"]
+    victims = ["futures", "dispatcher-1", "oscillator", "futures", "dispatcher-1", "kafka-1", "dispatcher-1"]
     moments = sorted(chance.uniform(AHEAD_S - 5, AHEAD_S + OVER_S - 10) for _ in victims)
     plan = list(zip(moments, victims, strict=True))
     began, pending = time.time(), sorted(cancelled, key=lambda token: seconds[token])
@@ -182,25 +185,34 @@ def _balanced(site: Site, before: dict[str, int], fired: int) -> None:
     assert now["difference"] == 0
 
 
-def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(site):
-    topic, near_topic = site.new_topic(), site.new_topic()
+@dataclass(frozen=True, slots=True)
+class Still:
+    """The Spark job stands still, and has taken in timers that come due meanwhile."""
+
+    topic: str
+    first: int
+    count: int
+    until: float
+    go_on: Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def still(site) -> Iterator[Still]:
+    topic, count = site.new_topic(), 2000
     _joined(site, within=120)
-    start, count = int(time.time()) + FAR_S, 2000
+    first = _opening(HANDED_OUT_S + 20)
     for number in range(count):
-        site.request(start + number % 5, topic, f"far-{number}")
+        site.request(first + number % 5, topic, f"far-{number}")
     assert site.producer.flush(30) == 0
-    _joined(site, within=FAR_S - 50)
-    with site.stopped("futures"):
-        began = time.time()
-        near = int(began) + 5
-        site.request(near, near_topic, "near")
-        assert site.producer.flush(30) == 0
-        assert [lateness_of(message) < 1000 for message in site.all_of(near_topic, 1, within=20)] == [True]
-        time.sleep(max(0, began + STOPPED_S - time.time()))
-        assert not site.all_of(topic, 1, within=1), "the Spark job has not stood still"
-    fired = site.all_of(topic, count, within=120)
-    assert Counter(map(token_of, fired)) == Counter(f"far-{number}" for number in range(count))
-    assert min(map(lateness_of, fired)) >= 0
+    _joined(site, within=first - HANDED_OUT_S - time.time())
+    with ExitStack() as stopped:
+        stopped.enter_context(site.stopped("futures"))
+        yield Still(topic, first, count, max(first + 6, time.time() + STOPPED_S), stopped.close)
+
+
+def _opening(ahead_s: int) -> int:
+    """The first second of the next stretch that opens after so many seconds."""
+    return (int(time.time()) + ahead_s) // STRETCH_S * STRETCH_S + STRETCH_S
 
 
 def _joined(site: Site, within: float) -> None:
@@ -214,7 +226,7 @@ def _joined(site: Site, within: float) -> None:
         time.sleep(0.2)
 
 
-def test_callbacks_into_an_event_type_survive_its_switch_and_a_killed_dispatcher(site):
+def test_callbacks_into_an_event_type_survive_its_switch_and_a_killed_dispatcher(site, still):
     name = f"orders-{uuid4().hex[:6]}"
     declared = site.http.post(
         "/event-types",
@@ -265,3 +277,16 @@ def _events(site: Site, name: str, count: int, within: float) -> list[dict]:
         batches = [msgspec.json.decode(line) for line in answer.text.splitlines() if line]
         events = [event for batch in batches for event in batch.get("events") or ()]
     return events
+
+
+def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(site, still):
+    topic, near = site.new_topic(), int(time.time()) + 5
+    site.request(near, topic, "near")
+    assert site.producer.flush(30) == 0
+    assert [lateness_of(message) < 1000 for message in site.all_of(topic, 1, within=20)] == [True]
+    time.sleep(max(0, still.until - time.time()))
+    assert not site.all_of(still.topic, 1, within=1), "the Spark job has not stood still"
+    still.go_on()
+    fired = site.all_of(still.topic, still.count, within=120)
+    assert Counter(map(token_of, fired)) == Counter(f"far-{number}" for number in range(still.count))
+    assert min(map(lateness_of, fired)) >= 0
