@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
-from streams_world import own_database, serve
+from streams_world import PLAIN, own_database, serve
 
 from meantime.api import event_types, publishing, storages, timelines
 from meantime.api.shortcut import PublishShortcut
@@ -43,7 +43,7 @@ class Node:
     database: Database
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=60.0)
+        return httpx.AsyncClient(base_url=self.url, timeout=60.0, verify=PLAIN)
 
 
 @asynccontextmanager

@@ -37,6 +37,8 @@ from meantime.streams.reading import open_reading
 from meantime.streams.subscriptions import Subscriptions, open_subscriptions
 
 CLOCK = SystemClock()
+PLAIN = False
+"""For clients of plain HTTP, which need none of what is verified for TLS; to load that takes longer than a whole test."""
 
 
 def numbered(*numbers: int) -> list[bytes]:
@@ -66,7 +68,7 @@ class Served:
     subscriptions: Subscriptions | None = None
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30.0))
+        return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30.0), verify=PLAIN)
 
 
 @asynccontextmanager

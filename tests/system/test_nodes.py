@@ -18,6 +18,8 @@ import pytest
 from meantime.stack.nodes import environment
 
 T = TypeVar("T")
+HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
+"""One for all: `httpx.get` makes ready for TLS each time, and these tests ask very often."""
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
 
 
@@ -61,7 +63,7 @@ def node(stack: Any, id: str, *flags: str, **variables: str) -> Iterator[tuple[s
 
 
 def nodes(url: str) -> dict[str, dict[str, Any]]:
-    return {node["id"]: node for node in httpx.get(f"{url}/nodes").json()["nodes"]}
+    return {node["id"]: node for node in HTTP.get(f"{url}/nodes").json()["nodes"]}
 
 
 def all_healthy(stack: Any) -> bool:
@@ -75,7 +77,7 @@ def all_healthy(stack: Any) -> bool:
 def test_a_skewed_node_is_degraded_within_three_seconds_says_why_and_recovers(stack) -> None:
     until(lambda: all_healthy(stack))
     with node(stack, "skewed", "--clock-skew-ms", "5000", "--clock-skew-for", "6") as (url, _):
-        until(lambda: httpx.get(f"{url}/health").status_code == 200)
+        until(lambda: HTTP.get(f"{url}/health").status_code == 200)
         began = time.monotonic()
         answer = until(lambda: _answer_with(url, "clock_drift"), within=3)
         assert time.monotonic() - began < 3
@@ -84,21 +86,21 @@ def test_a_skewed_node_is_degraded_within_three_seconds_says_why_and_recovers(st
         assert answer.headers["Content-Type"] == "application/problem+json"
         others = [node["state"] for id, node in nodes(stack.urls[0]).items() if id != "skewed"]
         assert others == ["healthy"] * 3
-        assert until(lambda: httpx.get(f"{url}/ready").status_code == 200)
+        assert until(lambda: HTTP.get(f"{url}/ready").status_code == 200)
     until(lambda: "skewed" not in nodes(stack.urls[0]), within=3)
 
 
 def _answer_with(url: str, code: str) -> httpx.Response | None:
-    answer = httpx.get(f"{url}/ready")
+    answer = HTTP.get(f"{url}/ready")
     return answer if any(reason["code"] == code for reason in answer.json().get("reasons", [])) else None
 
 
 def test_cluster_time_is_what_most_clocks_say(stack) -> None:
     with node(stack, "ahead", "--clock-skew-ms", "5000") as (url, _):
         until(lambda: _answer_with(url, "clock_drift"))
-        here = int(httpx.get(f"{url}/health").headers["X-Meantime-Now"])
+        here = int(HTTP.get(f"{url}/health").headers["X-Meantime-Now"])
         assert abs(here - time.time() * 1000) < 500
-        assert 4500 < httpx.get(f"{url}/clock").json()["offset_ms"] < 5500
+        assert 4500 < HTTP.get(f"{url}/clock").json()["offset_ms"] < 5500
     until(lambda: all_healthy(stack))
 
 
@@ -130,8 +132,8 @@ def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) 
     zookeeper = stack.pid("zookeeper")
     os.kill(zookeeper, signal.SIGSTOP)
     try:
-        until(lambda: httpx.get(f"{stack.urls[0]}/ready").json().get("state") in ("degraded", "inactive"))
-        assert httpx.get(f"{stack.urls[0]}/health").status_code == 200
+        until(lambda: HTTP.get(f"{stack.urls[0]}/ready").json().get("state") in ("degraded", "inactive"))
+        assert HTTP.get(f"{stack.urls[0]}/health").status_code == 200
     finally:
         os.kill(zookeeper, signal.SIGCONT)
     until(lambda: all_healthy(stack), within=40)
@@ -140,7 +142,7 @@ def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) 
 @pytest.fixture(scope="module")
 def locked(stack) -> Iterator[str]:
     with node(stack, "locked", "--auth") as (url, _):
-        until(lambda: httpx.get(f"{url}/ready").status_code == 200)
+        until(lambda: HTTP.get(f"{url}/ready").status_code == 200)
         yield url
     until(lambda: all_healthy(stack))
 
@@ -155,14 +157,14 @@ def meantime(stack: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_without_a_key_401_and_a_revoked_key_stops_working_at_once(stack, locked: str) -> None:
     made = json.loads(meantime(stack, "keys", "add", "ops", "-s", "admin", "--json").stdout)
     headers = {"Authorization": f"Bearer {made['key']}"}
-    assert httpx.get(f"{locked}/nodes").status_code == 401
-    assert httpx.get(f"{locked}/nodes", headers={"Authorization": "Bearer mt_no_such"}).status_code == 401
+    assert HTTP.get(f"{locked}/nodes").status_code == 401
+    assert HTTP.get(f"{locked}/nodes", headers={"Authorization": "Bearer mt_no_such"}).status_code == 401
     for _ in range(3):
-        assert httpx.get(f"{locked}/nodes", headers=headers).status_code == 200
+        assert HTTP.get(f"{locked}/nodes", headers=headers).status_code == 200
     assert made["key"] not in meantime(stack, "keys", "list", "--json").stdout
     assert meantime(stack, "keys", "revoke", made["id"]).returncode == 0
-    assert httpx.get(f"{locked}/nodes", headers=headers).status_code == 401
-    assert httpx.get(f"{locked}/health").status_code == 200
+    assert HTTP.get(f"{locked}/nodes", headers=headers).status_code == 401
+    assert HTTP.get(f"{locked}/health").status_code == 200
     assert meantime(stack, "keys", "revoke", made["id"]).returncode == 5
 
 
@@ -193,4 +195,4 @@ def test_tls_is_spoken_when_a_certificate_is_given(stack, folder) -> None:
         answer = until(lambda: httpx.get(f"{url}/health", verify=trusted))
         assert answer.status_code == 200
         with pytest.raises(httpx.HTTPError):
-            httpx.get(url.replace("https", "http") + "/health")
+            HTTP.get(url.replace("https", "http") + "/health")

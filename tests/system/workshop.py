@@ -63,6 +63,8 @@ class Workshop:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     workers: list = field(default_factory=list)
     key: str | None = None
+    seen: list = field(default_factory=list)
+    read_to: int = 0
 
     def __post_init__(self):
         self.client = Client(self.urls, producer_group=self.app, key=self.key)
@@ -101,8 +103,16 @@ class Workshop:
         return worker
 
     def records(self):
+        """Everything so far. Tests ask for it all the time, so only what is new is read."""
         path = self.folder / "records"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(self.read_to)
+                lines = file.read().splitlines(keepends=True)
+            whole = [line for line in lines if line.endswith(b"\n")]
+            self.read_to += sum(map(len, whole))
+            self.seen += map(json.loads, whole)
+        return list(self.seen)
 
     def numbers(self):
         return [record["event"]["n"] for record in self.records()]
@@ -146,7 +156,7 @@ class Workshop:
         started = time.monotonic()
         while not condition():
             assert time.monotonic() < started + within, f"not within {within} s\n{self.logs()}"
-            time.sleep(0.02)
+            time.sleep(0.05)
         return time.monotonic() - started
 
     def logs(self):
