@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Report = Callable[[], dict[str, Any] | None]
+Report = Callable[[str], dict[str, Any] | None]
+"""What a kind of process has said last."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Watch:
 
     def _look(self) -> None:
         while not self._done.wait(0.2):
-            if report := self._report():
+            if report := self._report("futures"):
                 self._seen[report["batches"]] = report
 
 
@@ -71,12 +72,12 @@ def memory(home: Path) -> float:
     return float("nan")
 
 
-def settle(report: Report, within: float = 120.0) -> None:
-    """Wait until a burst is over: two batches in a row that had little to take in."""
+def settle(report: Report, within: float = 400.0) -> None:
+    """Wait until what a burst has left to do is done, by the Spark job and by the ledger: nothing waits, twice in a row."""
     deadline, calm, last = time.monotonic() + within, 0, -1
     while calm < 2 and time.monotonic() < deadline:
-        found = report()
-        if found and found["batches"] != last:
-            last = found["batches"]
-            calm = calm + 1 if found["lag"] == 0 else 0
+        futures, ledger = report("futures"), report("ledger")
+        if futures and ledger and futures["batches"] != last:
+            last = futures["batches"]
+            calm = calm + 1 if futures["lag"] == ledger["lag"] == 0 else 0
         time.sleep(0.2)

@@ -156,7 +156,7 @@ class Side:
         self._join(written(self.kafka, self.requests))
         settle(self.report)
         watch = Watch(self.report, self.home)
-        result = self.fires(1000, 40)
+        result = self.fires(1000, 60)
         return watch.upkeep(), result
 
     def _join(self, count: int) -> None:
@@ -181,11 +181,11 @@ def written(kafka: str, topic: str) -> int:
 def ours(folder: Path) -> Iterator[Side]:
     with running(folder / "ours", nodes=1, timers=True) as places:
 
-        def report() -> dict[str, Any] | None:
-            return last_report(places.postgres, "futures", "futures", 0)
+        def report(kind: str) -> dict[str, Any] | None:
+            return last_report(places.postgres, kind, {"futures": "futures", "ledger": "ledger-1"}[kind], 0)
 
         def joined() -> int:
-            found = report()
+            found = report("futures")
             return sum(found["places"].values()) if found else 0
 
         yield Side("meantime", places.kafka[0], REQUEST, joined, report, folder / "ours" / "futures")
@@ -200,7 +200,7 @@ def theirs(folder: Path) -> Iterator[Side]:
         with peer(places.kafka[0], folder / "state"):
             time.sleep(3)
             joined = partial(written, places.kafka[0], CHANGELOG)
-            yield Side("Kafka Streams", places.kafka[0], REQUESTS, joined, lambda: None, folder / "state")
+            yield Side("Kafka Streams", places.kafka[0], REQUESTS, joined, lambda _: None, folder / "state")
 
 
 def show(title: str, results: dict[str, Result]) -> None:

@@ -36,7 +36,7 @@ class FuturesOptions:
     limits: Limits = field(default_factory=Limits)
     shards: int = 4
     batch_every: float = 2.5
-    max_requests: int = 250_000
+    max_requests: int = 400_000
     """Most requests in one micro-batch."""
     tick_every_s: int = 5
     """Of the oscillator's ticks one in so many is joined; a request that is late waits for the next of them."""
