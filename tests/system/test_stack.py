@@ -133,6 +133,13 @@ def read_everywhere(places: Places, name: str) -> list[object]:
     return [row and row[0], record and record.value(), node]
 
 
+def kafka_ids(stack: RunningStack) -> set[str]:
+    lines = (stack.folder.path / "kafka-1" / "data" / "meta.properties").read_text().splitlines()
+    ids = {line.partition("=")[2] for line in lines if ".id=" in line and not line.startswith("node")}
+    assert len(ids) == 2
+    return ids
+
+
 WRITTEN = ["a row", b"a record", b"a node"]
 
 
@@ -155,6 +162,7 @@ def test_two_stacks_run_side_by_side_the_second_on_the_bundled_java(stack, other
     write_everywhere(stack.places, "twin")
     assert read_everywhere(other.places, "twin") == WRITTEN
     assert read_everywhere(stack.places, "twin") == WRITTEN
+    assert kafka_ids(stack).isdisjoint(kafka_ids(other))
 
 
 def test_a_stack_that_lives_with_its_caller_stops_when_the_caller_is_killed(stack, other):

@@ -26,13 +26,13 @@ def cache_folder() -> Path:
     return folder
 
 
-def publish_file(path: Path, text: str, mode: int) -> None:
-    """Put a whole file in place at once; one with the same text is left alone."""
-    if path.exists() and path.read_text() == text:
+def publish_file(path: Path, content: bytes, mode: int) -> None:
+    """Put a whole file in place at once; one with the same content is left alone."""
+    if path.exists() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as fresh:
-        fresh.write(text)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as fresh:
+        fresh.write(content)
     Path(fresh.name).chmod(mode)
     Path(fresh.name).rename(path)
 

@@ -52,7 +52,7 @@ def spark_java_home(java: Java) -> Path:
     if not java.bundled:
         return java.executable.resolve().parent.parent
     home = cache_folder() / "spark-java"
-    publish_file(home / "bin" / "java", _WRAPPER.format(java=java.executable), mode=0o755)
+    publish_file(home / "bin" / "java", _WRAPPER.format(java=java.executable).encode(), mode=0o755)
     return home
 
 

@@ -10,17 +10,30 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from meantime.errors import StackError
+from meantime.stack.cache import publish_file
 from meantime.stack.classes import Classes
 from meantime.stack.folder import Folder
 from meantime.stack.java import Java
 from meantime.stack.jvm import LIGHT, LOGGING, java_command
 from meantime.stack.model import HOST, Spec
 
+NODE_ID = 1
+CHECKPOINT = "bootstrap.checkpoint"
+"""The features that a new cluster begins with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
     broker: int
     controller: int
+
+
+@dataclass(frozen=True, slots=True)
+class Formatting:
+    """Kafka's tool, and where what it writes is kept for the next time: starting Java for it takes a second."""
+
+    tool: tuple[str, ...]
+    kept: Path
 
 
 def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -> Spec:
@@ -38,7 +51,7 @@ def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -
         ),
         log=folder.logs / f"{name}.log",
         probe=lambda: answers(f"{HOST}:{ports.broker}"),
-        prepare=lambda: _prepare(home, ports, storage_tool),
+        prepare=lambda: _prepare(home, ports, Formatting(storage_tool, jars.with_name(f"{jars.name}.checkpoint"))),
         stop_within=30.0,
     )
 
@@ -57,16 +70,36 @@ def answers(bootstrap: str) -> str | None:
     return None if metadata.brokers else "the broker to register"
 
 
-def _prepare(home: Path, ports: Listeners, storage_tool: tuple[str, ...]) -> None:
+def _prepare(home: Path, ports: Listeners, formatting: Formatting) -> None:
     home.mkdir(parents=True, exist_ok=True)
     (home / "log4j2.properties").write_text(LOGGING)
     properties = home / "server.properties"
     properties.write_text("".join(f"{key}={value}\n" for key, value in _settings(home, ports).items()))
     if (home / "data" / "meta.properties").exists():
         return
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    if formatting.kept.exists():
+        _copy_format(home / "data", formatting.kept.read_bytes())
+    else:
+        _format(home, properties, formatting.tool)
+        publish_file(formatting.kept, (home / "data" / CHECKPOINT).read_bytes(), mode=0o644)
+
+
+def _copy_format(data: Path, checkpoint: bytes) -> None:
+    """Of one version all storages are alike but for their ids. The file with these comes last: it says that all is there."""
+    data.mkdir(parents=True, exist_ok=True)
+    (data / CHECKPOINT).write_bytes(checkpoint)
+    ids = f"version=1\nnode.id={NODE_ID}\ncluster.id={_new_id()}\ndirectory.id={_new_id()}\n"
+    publish_file(data / "meta.properties", ids.encode(), mode=0o644)
+
+
+def _new_id() -> str:
+    """As Kafka writes its ids; a leading dash would look like an option."""
+    return "M" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+
+
+def _format(home: Path, properties: Path, tool: tuple[str, ...]) -> None:
     done = subprocess.run(
-        [*storage_tool, "format", "-t", cluster, "-c", str(properties)],
+        [*tool, "format", "-t", _new_id(), "-c", str(properties)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -79,8 +112,8 @@ def _prepare(home: Path, ports: Listeners, storage_tool: tuple[str, ...]) -> Non
 def _settings(home: Path, ports: Listeners) -> dict[str, object]:
     return {
         "process.roles": "broker,controller",
-        "node.id": 1,
-        "controller.quorum.voters": f"1@{HOST}:{ports.controller}",
+        "node.id": NODE_ID,
+        "controller.quorum.voters": f"{NODE_ID}@{HOST}:{ports.controller}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://{HOST}:{ports.broker},CONTROLLER://{HOST}:{ports.controller}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.broker}",
