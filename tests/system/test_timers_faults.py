@@ -126,7 +126,9 @@ def family(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def site(stack_of) -> Iterator[Site]:
-    with stack_of(nodes=1, kafka=2, timers=True, MEANTIME_TIMERS_NEAR=str(NEAR_S)) as stack:
+    # Beside so many other tests a nice Spark would hardly ever get its turn.
+    settings = {"MEANTIME_TIMERS_NEAR": str(NEAR_S), "MEANTIME_FUTURES_NICE": "0"}
+    with stack_of(nodes=1, kafka=2, timers=True, **settings) as stack:
         yield Site(stack)
 
 

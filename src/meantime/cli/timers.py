@@ -99,6 +99,9 @@ def futures(
     memory: Annotated[str, typer.Option(help="Heap of the driver.")] = "1g",
     partitions: Annotated[int, typer.Option(min=1, help="Tasks that share the join; fixed with the first start.")] = 2,
     batch_every: Annotated[float, typer.Option(min=0.1, help="Seconds between micro-batches.")] = 2.5,
+    nice: Annotated[
+        int, typer.Option(min=0, max=19, envvar="MEANTIME_FUTURES_NICE", help="How far to step back behind other processes.")
+    ] = 10,
     config: ConfigFile = None,
     zookeeper: ZooKeeper = None,
     kafka: Kafka = None,
@@ -115,7 +118,7 @@ def futures(
     from meantime.pipelines.running import Engine
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
-    engine = Engine(master, memory, partitions)
+    engine = Engine(master, memory, partitions, nice)
     work = partial(wiring_timers.futures, engine=engine, checkpoint=checkpoint, batch_every=batch_every)
     wiring_timers.run(work, settings, name or _name("futures"))
 

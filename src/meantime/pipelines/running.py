@@ -31,11 +31,12 @@ PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystem
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where Spark runs. `memory` is the driver's heap."""
+    """Where Spark runs. `memory` is the driver's heap; it is as nice to others on its machine as `nice` says."""
 
     master: str | None = None
     memory: str = "1g"
     partitions: int = 2
+    nice: int = NICE
 
 
 async def run_futures(
@@ -58,7 +59,7 @@ async def run_futures(
 def _start_spark(engine: Engine, checkpoint: str) -> "SparkSession":
     """What is near has been taken by those who fire, so Spark gets out of their way. On Linux a thread is nice for itself
     and for what it starts, so this is said in the one that starts Spark."""
-    step_back(NICE)
+    step_back(engine.nice)
     settings = {"spark.sql.shuffle.partitions": str(engine.partitions), **PACKING}
     if urlsplit(checkpoint).scheme in ("", "file"):
         settings[CHECKPOINT_FILES] = PLAIN_FILES
