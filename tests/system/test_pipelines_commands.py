@@ -78,7 +78,7 @@ def test_places_that_cannot_be_written_to_are_told_first(refused: Refused, clien
 
 
 def test_a_buffer_without_both_ends_makes_no_topic(refused: Refused, client: Client, orders: str, folder: Path) -> None:
-    source, before = f"event-type:{orders}", {topic.name for topic in client.topics()}
+    source = f"event-type:{orders}"
     for ends, named in (
         ((source, "event-type:nothing"), "--to: event type 'nothing'"),
         ((source, "nothing"), "--to: storage"),
@@ -89,7 +89,7 @@ def test_a_buffer_without_both_ends_makes_no_topic(refused: Refused, client: Cli
         assert named in refused("buffer", *arguments, code=5)
     same = ("--from", source, "--to", source, "--delay", "1s", "--checkpoint", str(folder / "checkpoint"))
     assert "go round for ever" in refused("buffer", *same, code=4)
-    assert {topic.name for topic in client.topics()} == before
+    assert not [topic.name for topic in client.topics() if orders in topic.name]
     assert not (folder / "checkpoint").exists()
 
 
