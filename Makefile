@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVICES := tests/system tests/contract
-LANES  ?= 3
+LANES  ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test check unit bench chaos fmt lock clean
