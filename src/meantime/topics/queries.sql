@@ -37,50 +37,50 @@ WHERE m.stage = 3 AND m.due_at_ms <= %(now_ms)s
 RETURNING m.id
 
 -- name: lease_due
--- The hottest statement: what is due, in time order, to one consumer; new messages and those whose lease has run out. ctid is
--- PostgreSQL's own and a quarter cheaper than joining back by the primary key; the rows are locked, so it cannot change.
+-- The hottest statement: what is due, in time order, to one consumer; new messages and those whose lease has run out. The rows
+-- are found again by an array of ids, which is one scan of the primary key; a join would be a scan per row.
 UPDATE topic_messages
 SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
     version = version + 1, attempts = attempts + 1,
     stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
-WHERE ctid = ANY (ARRAY(
-    SELECT place FROM (
+WHERE id = ANY (ARRAY(
+    SELECT id FROM (
         SELECT * FROM (
-            SELECT ctid AS place, at_ms FROM topic_messages
+            SELECT id, at_ms FROM topic_messages
             WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
               AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
             ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
         ) AS untouched
         UNION ALL
         SELECT * FROM (
-            SELECT ctid AS place, at_ms FROM topic_messages
+            SELECT id, at_ms FROM topic_messages
             WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
               AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
             ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
         ) AS expired
     ) AS due
     ORDER BY at_ms LIMIT %(limit)s
-))
+)) AND topic_id + 0 = %(topic_id)s AND stage + 0 = 0 AND at_ms + 0 <= %(due_ms)s
 RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
 
 -- name: lease_due_alone
 -- The same where nobody else is known to take from this topic: the rows are not locked first, which is a tenth of the work. A
--- row that somebody changes at this very moment is waited for and left alone; it has another ctid then.
+-- row that somebody changes at this very moment is waited for, and then taken only if it is still due.
 UPDATE topic_messages
 SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
     version = version + 1, attempts = attempts + 1,
     stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
-WHERE ctid = ANY (ARRAY(
-    SELECT place FROM (
+WHERE id = ANY (ARRAY(
+    SELECT id FROM (
         SELECT * FROM (
-            SELECT ctid AS place, at_ms FROM topic_messages
+            SELECT id, at_ms FROM topic_messages
             WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
               AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
             ORDER BY at_ms LIMIT %(limit)s
         ) AS untouched
         UNION ALL
         SELECT * FROM (
-            SELECT ctid AS place, at_ms FROM topic_messages
+            SELECT id, at_ms FROM topic_messages
             WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
               AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
             ORDER BY at_ms LIMIT %(limit)s
@@ -93,17 +93,17 @@ RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_j
 -- name: lease_due_shared
 -- The same for several consumers at once: the n-th message goes to the consumer whose turn the n-th one is.
 WITH due AS MATERIALIZED (
-    SELECT place, (%(turns)s)[row_number() OVER (ORDER BY at_ms)::int] AS turn
+    SELECT id, (%(turns)s)[row_number() OVER (ORDER BY at_ms)::int] AS turn
     FROM (
         SELECT * FROM (
-            SELECT ctid AS place, at_ms FROM topic_messages
+            SELECT id, at_ms FROM topic_messages
             WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
               AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
             ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
         ) AS untouched
         UNION ALL
         SELECT * FROM (
-            SELECT ctid AS place, at_ms FROM topic_messages
+            SELECT id, at_ms FROM topic_messages
             WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
               AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
             ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
@@ -115,7 +115,8 @@ UPDATE topic_messages AS m
 SET at_ms = %(now_ms)s + (%(leases_ms)s)[due.turn], due_at_ms = m.at_ms, lock_consumer_id = (%(consumers)s)[due.turn],
     version = m.version + 1, attempts = m.attempts + 1,
     stage = CASE WHEN %(max_attempts)s > 0 AND m.attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
-FROM due WHERE m.ctid = due.place
+FROM due
+WHERE m.id = due.id AND m.topic_id + 0 = %(topic_id)s AND m.stage + 0 = 0 AND m.at_ms + 0 <= %(due_ms)s
 RETURNING m.id, m.version, m.at_ms, m.due_at_ms, m.created_for_ms, m.attempts, m.lock_consumer_id, m.producer_group, m.is_json,
     m.body, m.dead_letter::text
 

@@ -61,28 +61,32 @@ WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id
 RETURNING m.id
 
 -- name: forget
-DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages WHERE stage = 3 AND at_ms <= %(now_ms)s
+WITH found AS MATERIALIZED (
+    SELECT id, topic_id FROM topic_messages WHERE stage = 3 AND at_ms <= %(now_ms)s
     ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-))
+)
+DELETE FROM topic_messages AS m USING found WHERE m.id = found.id AND m.topic_id + 0 = found.topic_id
 
 -- name: clear_open
-DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+WITH found AS MATERIALIZED (
+    SELECT id, topic_id FROM topic_messages WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
     ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-))
+)
+DELETE FROM topic_messages AS m USING found WHERE m.id = found.id AND m.topic_id + 0 = found.topic_id
 
 -- name: clear_leased
-DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages WHERE topic_id = %(topic_id)s AND stage < 2 AND lock_consumer_id IS NOT NULL
+WITH found AS MATERIALIZED (
+    SELECT id, topic_id FROM topic_messages WHERE topic_id = %(topic_id)s AND stage < 2 AND lock_consumer_id IS NOT NULL
     ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-))
+)
+DELETE FROM topic_messages AS m USING found WHERE m.id = found.id AND m.topic_id + 0 = found.topic_id
 
 -- name: clear_rest
-DELETE FROM topic_messages WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM topic_messages WHERE topic_id + 0 = %(topic_id)s AND stage > 0
+WITH found AS MATERIALIZED (
+    SELECT id, topic_id FROM topic_messages WHERE topic_id + 0 = %(topic_id)s AND stage > 0
     LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-))
+)
+DELETE FROM topic_messages AS m USING found WHERE m.id = found.id AND m.topic_id + 0 = found.topic_id
 
 -- name: due_per_second
 -- For forecasts: how much becomes due in each second from now on.
