@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import psycopg
 import uvloop
+from _topics_control import Pauses, watched
 from _topics_ours import Http, Storage, now_ms
 from _topics_peers import Missing, Pgmq, PlainTable
 from rich.console import Console
@@ -58,6 +59,10 @@ class Rates:
 
     def median(self, operation: str) -> float:
         return statistics.median(getattr(self, operation))
+
+    def over(self, other: "Rates", operation: str) -> list[float]:
+        """Round by round: what slows a whole round down hits both."""
+        return [mine / theirs for mine, theirs in zip(getattr(self, operation), getattr(other, operation), strict=True)]
 
 
 async def timed(work: Awaitable[Any]) -> float:
@@ -109,14 +114,22 @@ async def cycles(side: Side, batches: int) -> float:
 
 
 async def compare(sides: Sequence[Side], rounds: int, batches: int) -> dict[str, Rates]:
-    """Round by round, one side after the other, so that what else happens on the machine hits all alike."""
+    """Round by round, one side after the other and each time another one first, so that what else happens on the machine
+    hits all alike."""
     rates = {side.name: Rates([], [], [], []) for side in sides}
     for side in sides:
         await measure_round(side, Rates([], [], [], []), batches=max(4, batches // 8))
-    for _ in range(rounds):
-        for side in sides:
+    for turn in range(rounds):
+        first = turn % len(sides)
+        for side in [*sides[first:], *sides[:first]]:
             await measure_round(side, rates[side.name], batches)
     return rates
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, and between which values the middle half lies."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
 
 def show(title: str, rates: dict[str, Rates], ours: str, targets: dict[str, float]) -> None:
@@ -128,12 +141,12 @@ def show(title: str, rates: dict[str, Rates], ours: str, targets: dict[str, floa
     table.add_column("target", justify="right")
     for operation in ("create", "lease", "delete", "cycle"):
         row = [f"{one.median(operation) / 1000:.1f}" for one in rates.values()]
-        ratio = rates[ours].median(operation) / rates["pgmq"].median(operation) if "pgmq" in rates else None
+        ratios = rates[ours].over(rates["pgmq"], operation) if "pgmq" in rates else []
         target = targets.get(operation)
         table.add_row(
             "create → lease → delete" if operation == "cycle" else operation,
             *row,
-            "–" if ratio is None else f"{ratio:.2f}",
+            spread(ratios) if ratios else "–",
             f"≥ {target}" if target else "",
         )
     console.print(table)
@@ -154,7 +167,7 @@ class World:
 
 async def bench_storage(world: World) -> None:
     plain = await PlainTable.open(world.uri)
-    rates = await compare([world.storage, *world.peers(), plain], rounds=5, batches=60)
+    rates = await compare([world.storage, *world.peers(), plain], rounds=12, batches=40)
     await plain.close()
     show("Storage calls", rates, "meantime", {"create": 1.5, "lease": 1.5, "cycle": 1.5})
 
@@ -162,7 +175,7 @@ async def bench_storage(world: World) -> None:
 async def bench_http(world: World) -> None:
     async with AsyncClient(world.url, producer_group="bench") as client:
         await client.create_topic("bench.http")
-        rates = await compare([Http(client, "bench.http"), *world.peers()], rounds=5, batches=40)
+        rates = await compare([Http(client, "bench.http"), *world.peers()], rounds=9, batches=40)
     show("Over HTTP with the SDK, against pgmq's direct SQL", rates, Http.name, {"create": 0.5, "lease": 0.5, "cycle": 0.5})
 
 
@@ -290,20 +303,39 @@ async def bench_snapshot(world: World) -> None:
 
 async def bench_lateness(world: World) -> None:
     for rate, target_ms in ((500, 10), (2000, 25)):
-        p50, p99, early, worst = await lateness(world.url, rate, seconds=10)
-        console.print(
-            f"Lateness at {rate}/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms (target ≤ {target_ms}), worst {worst:.0f} ms; "
-            f"early: {early}"
-        )
+        async with watched() as seen:
+            arrivals = await lateness(world.url, rate, world.arguments.seconds)
+        show_lateness(rate, target_ms, arrivals, seen[0])
 
 
-async def lateness(url: str, rate: int, seconds: int) -> tuple[float, float, int, float]:
+def show_lateness(rate: int, target_ms: int, arrivals: Sequence["Arrival"], pauses: Pauses) -> None:
+    undisturbed = [one for one in arrivals if not pauses.cover(one.due_ms, one.due_ms + max(one.late_ms, 0))]
+    early = sum(one.late_ms < 0 for one in arrivals)
+    console.print(
+        f"Lateness at {rate}/s: {percentiles(arrivals)} (target p99 ≤ {target_ms}); early: {early}. The machine meanwhile: "
+        f"{pauses}; without the {len(arrivals) - len(undisturbed)} messages that met a pause of the machine: "
+        f"{percentiles(undisturbed)}"
+    )
+
+
+def percentiles(arrivals: Sequence["Arrival"]) -> str:
+    late = sorted(one.late_ms for one in arrivals)
+    return f"p50 {late[len(late) // 2]:.1f} p99 {late[len(late) * 99 // 100]:.1f} worst {late[-1]:.0f} ms" if late else "–"
+
+
+@dataclass(frozen=True)
+class Arrival:
+    due_ms: int
+    late_ms: float
+
+
+async def lateness(url: str, rate: int, seconds: int) -> list[Arrival]:
     """How long after its instant a waiting consumer has a message in hand, by the clock of this machine."""
-    topic, late_ms = f"bench.late.{rate}.{time.time_ns()}", []
+    topic, arrivals = f"bench.late.{rate}.{time.time_ns()}", []
     async with AsyncClient(url, producer_group="bench") as client, asyncio.timeout(seconds + 60):
         await client.create_topic(topic)
-        begin_ms = now_ms() + 3000
         total = rate * seconds
+        begin_ms = now_ms() + 3000 + total // 10
         for start in range(0, total, 1000):
             messages = [
                 NewWire(f"m{n}", at_ms=begin_ms + n * 1000 // rate, body="x" * 198)
@@ -312,15 +344,15 @@ async def lateness(url: str, rate: int, seconds: int) -> tuple[float, float, int
             await client.schedule_prepared(topic, messages)
         done: list[Any] = []
         async for lease in client.consume(topic, "waiting", buffer=1000, lease_for=60, auto_extend=False):
-            late_ms.append(time.time() * 1000 - lease.message.created_for_ms)
+            due_ms = lease.message.created_for_ms
+            arrivals.append(Arrival(due_ms, time.time() * 1000 - due_ms))
             done.append(lease)
-            if len(done) >= 100 or len(late_ms) == total:
+            if len(done) >= 100 or len(arrivals) == total:
                 leases, done = done, []
                 asyncio.get_running_loop().create_task(client.delete_leases(topic, "waiting", leases))
-            if len(late_ms) == total:
+            if len(arrivals) == total:
                 break
-    late_ms.sort()
-    return late_ms[len(late_ms) // 2], late_ms[len(late_ms) * 99 // 100], sum(one < 0 for one in late_ms), late_ms[-1]
+    return arrivals
 
 
 PARTS = {
@@ -354,6 +386,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--future", type=int, default=1_000_000, help="how many future messages to store for `flat`")
     parser.add_argument("--cycles", type=int, default=200_000, help="how many lease cycles to wear the table with")
+    parser.add_argument("--seconds", type=int, default=20, help="how long lateness is measured at each rate")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help="comma-separated parts")
     return parser.parse_args()
 
