@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -63,6 +64,27 @@ async def watched() -> AsyncIterator[list[Pauses]]:
     finally:
         answer, _ = await process.communicate(b"")
         found.append(Pauses.of(msgspec.json.decode(answer, type=Seen)))
+
+
+async def calm(idle: float = 0.9, within: float = 30.0) -> None:
+    """Wait until the machine has little to do: servers that have just started are still busy with themselves."""
+    give_up_at = time.monotonic() + within
+    before = _ticks()
+    while time.monotonic() < give_up_at:
+        await asyncio.sleep(1.0)
+        now = _ticks()
+        if now is None or before is None or now[0] - before[0] >= idle * (now[1] - before[1]):
+            return
+        before = now
+
+
+def _ticks() -> tuple[int, int] | None:
+    """How long the processors were idle since the machine started, and how long in all; None where nobody tells."""
+    try:
+        numbers = [int(number) for number in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    except OSError:
+        return None
+    return numbers[3] + numbers[4], sum(numbers)
 
 
 def _sleep_on(wakes: list[Sample], done: threading.Event) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import psycopg
 import uvloop
-from _topics_control import Pauses, watched
+from _topics_control import Pauses, calm, watched
 from _topics_ours import Http, Storage, now_ms
 from _topics_peers import Missing, Pgmq, PlainTable
 from rich.console import Console
@@ -167,7 +167,7 @@ class World:
 
 async def bench_storage(world: World) -> None:
     plain = await PlainTable.open(world.uri)
-    rates = await compare([world.storage, *world.peers(), plain], rounds=12, batches=40)
+    rates = await compare([world.storage, *world.peers(), plain], rounds=40, batches=20)
     await plain.close()
     show("Storage calls", rates, "meantime", {"create": 1.5, "lease": 1.5, "cycle": 1.5})
 
@@ -175,7 +175,7 @@ async def bench_storage(world: World) -> None:
 async def bench_http(world: World) -> None:
     async with AsyncClient(world.url, producer_group="bench") as client:
         await client.create_topic("bench.http")
-        rates = await compare([Http(client, "bench.http"), *world.peers()], rounds=9, batches=40)
+        rates = await compare([Http(client, "bench.http"), *world.peers()], rounds=20, batches=20)
     show("Over HTTP with the SDK, against pgmq's direct SQL", rates, Http.name, {"create": 0.5, "lease": 0.5, "cycle": 0.5})
 
 
@@ -377,6 +377,7 @@ async def main(arguments: argparse.Namespace, uri: str, url: str) -> None:
             pgmq = None
         world = World(uri, url, opened, storage, pgmq, arguments)
         for name in arguments.only:
+            await calm()
             await PARTS[name](world)
         if pgmq:
             await pgmq.close()
