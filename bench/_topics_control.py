@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 WAKE_EVERY = 0.002
-WRITE_EVERY = 0.05
+WRITE_EVERY = 0.02
 Sample = tuple[float, float]
 """When it began, in seconds of the wall clock, and how many milliseconds it took too long."""
 

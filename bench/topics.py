@@ -21,14 +21,14 @@ from typing import Any, Protocol
 
 import psycopg
 import uvloop
-from _topics_control import Pauses, calm, watched
+from _topics_control import calm
+from _topics_lateness import lateness
 from _topics_ours import Http, Storage, now_ms
 from _topics_peers import Missing, Pgmq, PlainTable
 from rich.console import Console
 from rich.table import Table
 
 from meantime import AsyncClient
-from meantime.sdk.messages import NewMessage as NewWire
 from meantime.stack.session import running
 from meantime.topics.merging import Merger
 from meantime.topics.model import NewMessage
@@ -303,56 +303,7 @@ async def bench_snapshot(world: World) -> None:
 
 async def bench_lateness(world: World) -> None:
     for rate, target_ms in ((500, 10), (2000, 25)):
-        async with watched() as seen:
-            arrivals = await lateness(world.url, rate, world.arguments.seconds)
-        show_lateness(rate, target_ms, arrivals, seen[0])
-
-
-def show_lateness(rate: int, target_ms: int, arrivals: Sequence["Arrival"], pauses: Pauses) -> None:
-    undisturbed = [one for one in arrivals if not pauses.cover(one.due_ms, one.due_ms + max(one.late_ms, 0))]
-    early = sum(one.late_ms < 0 for one in arrivals)
-    console.print(
-        f"Lateness at {rate}/s: {percentiles(arrivals)} (target p99 ≤ {target_ms}); early: {early}. The machine meanwhile: "
-        f"{pauses}; without the {len(arrivals) - len(undisturbed)} messages that met a pause of the machine: "
-        f"{percentiles(undisturbed)}"
-    )
-
-
-def percentiles(arrivals: Sequence["Arrival"]) -> str:
-    late = sorted(one.late_ms for one in arrivals)
-    return f"p50 {late[len(late) // 2]:.1f} p99 {late[len(late) * 99 // 100]:.1f} worst {late[-1]:.0f} ms" if late else "–"
-
-
-@dataclass(frozen=True)
-class Arrival:
-    due_ms: int
-    late_ms: float
-
-
-async def lateness(url: str, rate: int, seconds: int) -> list[Arrival]:
-    """How long after its instant a waiting consumer has a message in hand, by the clock of this machine."""
-    topic, arrivals = f"bench.late.{rate}.{time.time_ns()}", []
-    async with AsyncClient(url, producer_group="bench") as client, asyncio.timeout(seconds + 60):
-        await client.create_topic(topic)
-        total = rate * seconds
-        begin_ms = now_ms() + 3000 + total // 10
-        for start in range(0, total, 1000):
-            messages = [
-                NewWire(f"m{n}", at_ms=begin_ms + n * 1000 // rate, body="x" * 198)
-                for n in range(start, min(start + 1000, total))
-            ]
-            await client.schedule_prepared(topic, messages)
-        done: list[Any] = []
-        async for lease in client.consume(topic, "waiting", buffer=1000, lease_for=60, auto_extend=False):
-            due_ms = lease.message.created_for_ms
-            arrivals.append(Arrival(due_ms, time.time() * 1000 - due_ms))
-            done.append(lease)
-            if len(done) >= 100 or len(arrivals) == total:
-                leases, done = done, []
-                asyncio.get_running_loop().create_task(client.delete_leases(topic, "waiting", leases))
-            if len(arrivals) == total:
-                break
-    return arrivals
+        console.print(await lateness(world.url, rate, world.arguments.seconds, target_ms))
 
 
 PARTS = {
