@@ -1,8 +1,15 @@
 """Our side of the topics benchmark: the storage calls of a node, and the HTTP calls of the SDK."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
 
 from meantime import AsyncClient
+from meantime.database.migrate import migrate
 from meantime.sdk.messages import LeasedMessage
 from meantime.sdk.scheduling import Draft
 from meantime.topics.dispatcher import FLOOR_MARGIN_MS
@@ -18,6 +25,17 @@ BODY = b'"' + b"x" * 198 + b'"'
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+@asynccontextmanager
+async def empty_database(uri: str, name: str = "bench_empty") -> AsyncIterator[str]:
+    """Another database of the same server, with the schema and nothing in it."""
+    async with await psycopg.AsyncConnection.connect(uri, autocommit=True) as connection:
+        await connection.execute(f"CREATE DATABASE {name}")
+        other = urlunsplit(urlsplit(uri)._replace(path=f"/{name}"))
+        await asyncio.to_thread(migrate, other)
+        yield other
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Storage:
