@@ -151,6 +151,24 @@ async def test_a_released_message_comes_back_at_its_instant(http: httpx.AsyncCli
     assert again["at_ms"] - 30_000 >= released["at_ms"]  # type: ignore[operator]
 
 
+async def test_the_owner_lists_a_message_wherever_it_stands(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, "due", "leased", "released", "moved")
+    await create(http, topic, "later", after_ms=60_000)
+    path = f"/topics/{topic}/messages"
+    assert (await http.patch(f"{path}/moved", json={"after_ms": 90_000}, headers=GROUP)).status_code == 200
+    leases = {lease["id"]: lease for lease in await pull(http, topic, limit=9)}
+    assert set(leases) == {"due", "leased", "released"}
+    await operate(http, topic, "release", claim(leases["released"], after_ms=90_000), claim(leases["due"], after_ms=10))
+    listed = (await http.get(path, headers=GROUP)).json()["messages"]
+    assert [one["id"] for one in listed] == ["due", "later", "leased", "moved", "released"]
+
+
+async def test_the_owner_lists_what_was_due_when_it_was_created(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, "b", "a")
+    listed = (await http.get(f"/topics/{topic}/messages", headers=GROUP)).json()["messages"]
+    assert [(one["id"], one["status"]) for one in listed] == [("a", "available"), ("b", "available")]
+
+
 async def test_a_stream_pushes_each_message_when_it_is_due(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
     topic = await new_topic(http)
     async with push(http, topic, "c") as consumer:

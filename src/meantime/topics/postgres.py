@@ -21,6 +21,8 @@ Key = tuple[int, str]
 
 FIRST_MS, LAST_MS = -(1 << 62), 1 << 62
 NO_VERSION = -1
+ANY_DRIFT_MS = 60_000
+"""What is due by the clock of any node is due before this much later by the clock of any other."""
 ANY_VERSION = 0
 
 
@@ -80,20 +82,20 @@ class Messages:
         rows = sorted(messages, key=attrgetter("id"))
         if not self._careful:
             try:
-                return {row.id for row in rows} if await self._insert(topic, rows) else None
+                return {row.id for row in rows} if await self._insert(topic, rows, now_ms) else None
             except UniqueViolation:
                 self._careful = 64
         self._careful -= 1
         params = _creation(topic, rows) | _each(rows) | {"now_ms": now_ms}
         return {row[0] for row in await self._statements.run(self._sql["upsert_messages"], params)}
 
-    async def _insert(self, topic: Topic, rows: Sequence[NewMessage]) -> int:
+    async def _insert(self, topic: Topic, rows: Sequence[NewMessage], now_ms: int) -> int:
         kinds = set(map(attrgetter("at_ms", "is_json", "producer_group"), rows))
         if len(kinds) > 1:
             params = _creation(topic, rows) | _each(rows)
             return await self._statements.count(self._sql["insert_messages"], params)
         at_ms, is_json, group = kinds.pop()
-        params = _creation(topic, rows) | {"at_ms": at_ms, "is_json": is_json, "producer_group": group}
+        params = _creation(topic, rows) | {"at_ms": at_ms, "now_ms": now_ms, "is_json": is_json, "producer_group": group}
         return await self._statements.count(self._sql["insert_messages_alike"], params)
 
     async def lease_due(
@@ -193,8 +195,14 @@ class Messages:
         rows = await self._statements.run(self._sql["message"], {"topic_id": topic.topic_id, "id": message_id})
         return Message(*rows[0]) if rows else None
 
-    async def of_group(self, topic: Topic, group: str, after: str, limit: int) -> list[Message]:
-        params = {"topic_id": topic.topic_id, "producer_group": group, "after": after, "limit": limit}
+    async def of_group(self, topic: Topic, group: str, after: str, limit: int, now_ms: int) -> list[Message]:
+        params = {
+            "topic_id": topic.topic_id,
+            "producer_group": group,
+            "after": after,
+            "limit": limit,
+            "soon_ms": now_ms + ANY_DRIFT_MS,
+        }
         rows = await self._statements.run(self._sql["messages_of_group"], params, prepare=False)
         return [Message(*row) for row in rows]
 

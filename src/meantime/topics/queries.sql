@@ -15,11 +15,12 @@ SELECT %(topic_id)s, unnest(%(ids)s), unnest(%(ats)s), unnest(%(ats)s), unnest(%
 WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
 
 -- name: insert_messages_alike
--- The same where all have one instant, kind and owner, as jobs for now have: less to unpack for every row.
+-- The same where all have one instant, kind and owner, as jobs for now have: less to unpack for every row. What is due already
+-- has due_at_ms, which keeps it out of the index on the group.
 INSERT INTO topic_messages
-    (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
-SELECT %(topic_id)s, unnest(%(ids)s), %(at_ms)s, %(at_ms)s, unnest(%(buckets)s), 1, 0, 0, %(is_json)s, %(producer_group)s,
-    unnest(%(bodies)s)
+    (topic_id, id, at_ms, due_at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
+SELECT %(topic_id)s, unnest(%(ids)s), %(at_ms)s, CASE WHEN %(at_ms)s <= %(now_ms)s THEN %(at_ms)s END, %(at_ms)s,
+    unnest(%(buckets)s), 1, 0, 0, %(is_json)s, %(producer_group)s, unnest(%(bodies)s)
 WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL)
 
 -- name: upsert_messages
@@ -175,7 +176,7 @@ RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 -- name: release
 -- On its last attempt a message does not come back: it ends here, and the burial that follows finds it.
 UPDATE topic_messages AS m
-SET at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE greatest(x.at_ms, %(now_ms)s + 1) END,
+SET due_at_ms = NULL, at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE greatest(x.at_ms, %(now_ms)s + 1) END,
     lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
@@ -250,9 +251,18 @@ SELECT * FROM (
             dead_letter::text
         FROM topic_messages
         WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NULL
-          AND id > %(after)s AND stage < 3
+          AND due_at_ms IS NULL AND id > %(after)s AND stage < 3
         ORDER BY id LIMIT %(limit)s
     ) AS free
+    UNION ALL
+    SELECT * FROM (
+        SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
+            dead_letter::text
+        FROM topic_messages
+        WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NULL AND stage = 0
+          AND due_at_ms IS NOT NULL AND at_ms <= %(soon_ms)s AND id > %(after)s
+        ORDER BY id LIMIT %(limit)s
+    ) AS due_at_once
     UNION ALL
     SELECT * FROM (
         SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,

@@ -106,7 +106,7 @@ class Topics:
         return message
 
     async def of_group(self, name: str, group: str, after: str, limit: int) -> list[Message]:
-        return await self.messages.of_group(await self.catalogue.get(name), group, after, limit)
+        return await self.messages.of_group(await self.catalogue.get(name), group, after, limit, self.clock.now_ms())
 
     async def move(
         self, name: str, message_id: str, group: str, at_ms: int | None, after_ms: int | None, version: int | None
