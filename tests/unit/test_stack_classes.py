@@ -37,6 +37,15 @@ def test_java_is_told_of_them_unless_they_could_not_be_prepared(classes):
     assert classes.options() == ()
 
 
+def test_classes_that_were_cut_short_are_prepared_anew(classes):
+    classes.prepare(lambda folder, option: "no such path")
+    classes.file().write_bytes(b"damaged")
+    assert classes.are_missing()
+    classes.prepare(lambda folder, option: "no such path")
+    assert not classes.are_missing()
+    assert classes.file().read_bytes() == b""
+
+
 def test_a_trial_that_fails_is_not_repeated(classes):
     tried = []
 

@@ -2,7 +2,8 @@
 
 Such a file is made once per user, of the classes that a trial run has loaded, and kept in the cache under the name of what
 it was made of: which Java, which jars. Java looks at that again whenever it starts, and goes without a file that does not
-fit: one may make a start faster, and never makes it fail. An empty one says that this Java could not make it.
+fit. What Java does not notice is one that was cut short: its size is kept beside it, and one of another size is made anew.
+An empty one says that this Java could not make it.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from meantime.stack.cache import alone, cache_folder
+from meantime.stack.cache import alone, cache_folder, publish_file
 from meantime.stack.jars import spark_home
 from meantime.stack.java import Java
 
@@ -35,7 +36,7 @@ class Classes:
         return cache_folder() / "classes" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
     def are_missing(self) -> bool:
-        return not self.file().exists()
+        return not _is_whole(self.file())
 
     def options(self) -> tuple[str, ...]:
         """For a JVM with this class path, whether the file is there or will be when it starts."""
@@ -48,14 +49,16 @@ class Classes:
         """Make the file, unless somebody has."""
         file = self.file()
         with alone(file.parent):
-            if file.exists():
+            if _is_whole(file):
                 return
+            file.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory(dir=file.parent, prefix=".trial-") as folder:
                 listed, made = Path(folder) / "classes", Path(folder) / "made"
                 with suppress(OSError, subprocess.SubprocessError):
                     path = trial(Path(folder), f"-XX:DumpLoadedClassList={listed}")
                     self._lay_out(path, listed, made)
                 made.touch()
+                publish_file(_size_of(file), str(made.stat().st_size).encode(), mode=0o644)
                 made.rename(file)
 
     def _lay_out(self, path: str, listed: Path, made: Path) -> None:
@@ -69,6 +72,17 @@ class Classes:
 def spark_classes(java: Java) -> Classes:
     """Spark's launcher puts the class path together, from this."""
     return Classes(java, f"{spark_home()}/jars/*")
+
+
+def _size_of(file: Path) -> Path:
+    return file.with_suffix(".size")
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return file.stat().st_size == int(_size_of(file).read_text())
+    except (OSError, ValueError):
+        return False
 
 
 def _entries(path: str) -> Iterator[Path]:
