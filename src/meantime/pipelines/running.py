@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 1.0
-NICE = 10
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Of the two ways that Spark has to write checkpoints, on a local disk the usual one starts a program for each file."""
@@ -36,7 +35,7 @@ class Engine:
     master: str | None = None
     memory: str = "1g"
     partitions: int = 2
-    nice: int = NICE
+    nice: int = 8
 
 
 async def run_futures(
