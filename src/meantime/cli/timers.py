@@ -101,7 +101,7 @@ def futures(
     batch_every: Annotated[float, typer.Option(min=0.1, help="Seconds between micro-batches.")] = 2.5,
     nice: Annotated[
         int, typer.Option(min=0, max=19, envvar="MEANTIME_FUTURES_NICE", help="How far to step back behind other processes.")
-    ] = 8,
+    ] = 10,
     config: ConfigFile = None,
     zookeeper: ZooKeeper = None,
     kafka: Kafka = None,

@@ -35,7 +35,7 @@ class Engine:
     master: str | None = None
     memory: str = "1g"
     partitions: int = 2
-    nice: int = 8
+    nice: int = 10
 
 
 async def run_futures(

@@ -32,7 +32,7 @@ class LedgerOptions:
     most: int = 5000
     """Most records at once; one record of `timer-done` holds many timers."""
     wait_for: float = 0.25
-    share_of_time: float = 0.3
+    share_of_time: float = 0.5
     """How much of the time may be spent writing: firing comes first."""
 
 
