@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from meantime.names import IDENTIFIER
 from meantime.timers.model import Limits, Record
-from meantime.timers.rules import outside, share_of
+from meantime.timers.rules import SECOND, outside, share_of
 from meantime.timers.topics import DUE, REJECTED
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-DIGITS = r"\A[0-9]{1,12}\z"
-TOKEN = r"\A[0-9A-Za-z._:@-]{1,128}\z"
+DIGITS = rf"\A{SECOND.pattern.decode()}\z"
+TOKEN = rf"\A{IDENTIFIER.pattern}\z"
 OUTGOING = "topic string, partition int, key binary, value binary, headers array<struct<key:string,value:binary>>"
 
 
