@@ -8,10 +8,10 @@ one plain topic with the same records; the ways take turns, after each has run o
 Write: a frame into a topic in PostgreSQL, twice.
 """
 
+import argparse
 import json
 import multiprocessing
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -180,8 +180,11 @@ def write(spark: "SparkSession", client: Client, count: int) -> None:
 
 
 def main() -> None:
-    numbers = [int(text) for text in sys.argv[1:]]
-    count, messages = (numbers + [1_000_000, 1_000_000][len(numbers) :])[:2]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("events", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("messages", type=int, nargs="?", default=1_000_000)
+    asked = parser.parse_args()
+    count, messages = asked.events, asked.messages
     with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "data", nodes=1, kafka=2, port=None) as places:
         url = places.nodes[0].url
         with Client(url) as client:
