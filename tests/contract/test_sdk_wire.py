@@ -9,6 +9,7 @@ import pytest
 
 from meantime.sdk.core import Request
 from meantime.sdk.wire import Wires, direct
+from meantime.sdk.wire_stream import MOST_WAITING, Streams
 
 HELLO = b"HTTP/1.1 200 OK\r\nX-Meantime-Now: 7\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 207 Multi\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
@@ -110,6 +111,94 @@ async def test_a_header_cannot_bring_another_one(wires: Wires) -> None:
     async with serving(lambda *_: HELLO) as url:
         with pytest.raises(httpx.LocalProtocolError):
             await wires.request(get(url, **{"X-Producer-Group": "a\r\nX-Other: b"}))
+
+
+async def read(url: str, *, silence_for: float = 5.0) -> tuple[int, bytes, bytes]:
+    """Status, the content that came with the head, and the rest of a stream to its end."""
+    async with Streams().opened(get(url), silence_for) as (answer, chunks):
+        return answer.status, answer.content, b"".join([chunk async for chunk in chunks])
+
+
+async def test_a_stream_is_read_to_its_end() -> None:
+    async with serving(lambda *_: CHUNKED) as url:
+        assert await read(url) == (207, b"", b"hello")
+
+
+async def test_of_a_stream_that_is_refused_the_whole_answer_is_known() -> None:
+    async with serving(lambda *_: HELLO.replace(b"200 OK", b"409 Conflict")) as url:
+        assert await read(url) == (409, b"hello", b"")
+
+
+async def test_what_came_before_a_stream_broke_is_read_before_it_fails() -> None:
+    broken = CHUNKED[: CHUNKED.index(b"2\r\nlo")]
+    async with serving(lambda *_: broken) as url, Streams().opened(get(url), 0.2) as (_, chunks):
+        await asyncio.sleep(0.4)
+        assert await anext(chunks) == b"hel"
+        with pytest.raises(httpx.ReadTimeout):
+            await anext(chunks)
+
+
+async def test_a_stream_whose_node_goes_away_is_broken_not_ended() -> None:
+    started = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(CHUNKED[: CHUNKED.index(b"2\r\nlo")])
+        await started.wait()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Streams().opened(get(url), 5.0) as (_, chunks):
+            assert await anext(chunks) == b"hel"
+            started.set()
+            with pytest.raises(httpx.RemoteProtocolError):
+                await anext(chunks)
+
+
+async def test_a_slow_reader_lets_the_node_wait_and_misses_nothing() -> None:
+    piece = b"%x\r\n%s\r\n" % (64 << 10, b"x" * (64 << 10))
+    pieces = 40 * MOST_WAITING // len(piece)
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(pieces):
+            writer.write(piece)
+            await writer.drain()
+            sent += 1
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Streams().opened(get(url), 5.0) as (_, chunks):
+            before = -1
+            while sent != before:  # until the node gets nothing more off
+                before = sent
+                await asyncio.sleep(0.2)
+            assert sent < pieces
+            assert sum([len(chunk) async for chunk in chunks]) == pieces * (64 << 10)
+
+
+async def test_a_stream_ends_with_its_client() -> None:
+    streams = Streams()
+    async with serving(lambda *_: CHUNKED[: CHUNKED.index(b"2\r\nlo")]) as url:
+        async with streams.opened(get(url), 5.0) as (_, chunks):
+            assert await anext(chunks) == b"hel"
+            streams.close()
+            with pytest.raises(httpx.RemoteProtocolError):
+                await anext(chunks)
+        with pytest.raises(RuntimeError, match="closed"):
+            await read_with(streams, url)
+
+
+async def read_with(streams: Streams, url: str) -> None:
+    async with streams.opened(get(url), 5.0):
+        raise AssertionError("a closed client opened a stream")
 
 
 def test_the_short_way_is_for_plain_addresses_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

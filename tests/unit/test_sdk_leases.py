@@ -1,5 +1,6 @@
 """Leases and their keeper against a broker that is a script, with a clock that is moved by hand."""
 
+import asyncio
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -195,6 +196,31 @@ async def test_without_extending_the_keeper_only_tells_of_the_end() -> None:
     await keeper.turn()
     assert lease.lost
     assert broker.asked == []
+
+
+async def test_the_keeper_looks_at_once_only_for_a_lease_that_cannot_wait_for_the_next_look() -> None:
+    broker = Broker()
+    keeper = broker.keeper()
+    looks: list[int] = []
+    look = keeper.turn
+
+    async def counted() -> float:
+        looks.append(len(looks))
+        return await look()
+
+    keeper.turn = counted  # type: ignore[method-assign]
+    running = asyncio.create_task(keeper.run())
+    leases = [broker.lease(f"m{n}", 30_000) for n in range(100)]
+    for lease in leases:
+        keeper.add(lease)
+        await asyncio.sleep(0)
+    assert len(looks) <= 3, "the first lease asks for a look, the others have time until the next one"
+    broker.will_say("ok")
+    keeper.add(soon := broker.lease("soon", 10_000))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    running.cancel()
+    assert broker.asked[0][1]["leases"][0]["id"] == soon.id
 
 
 async def test_a_lease_that_its_handler_dropped_is_not_extended_any_more() -> None:

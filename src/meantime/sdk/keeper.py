@@ -5,6 +5,8 @@ goes back to the broker when it expires. `plan` decides, `Keeper.turn` acts once
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -33,10 +35,15 @@ def plan(leases: Iterable[AsyncLease], lease_for: float, *, extending: bool) -> 
     free = [lease for lease in leases if not lease.settled and not lease.busy]
     expired = [lease for lease in free if lease.lost]
     alive = [lease for lease in free if not lease.lost]
-    threshold = lease_for * SHARE_LEFT if extending else 0.0
+    threshold = _threshold(lease_for, extending)
     due = [lease for lease in alive if lease.expires_in <= threshold] if extending else []
     next_look = min((lease.expires_in - threshold for lease in alive), default=lease_for)
     return Plan(due[:LARGEST_BATCH], expired, min(max(next_look, lease_for / 20, 0.01), lease_for))
+
+
+def _threshold(lease_for: float, extending: bool) -> float:
+    """A lease with fewer seconds left is to be looked at."""
+    return lease_for * SHARE_LEFT if extending else 0.0
 
 
 class Keeper:
@@ -48,10 +55,13 @@ class Keeper:
         self._extending = extending
         self._leases: WeakValueDictionary[str, AsyncLease] = WeakValueDictionary()
         self._changed = asyncio.Event()
+        self._look_at = math.inf
 
     def add(self, lease: AsyncLease) -> None:
+        """Looking goes through all leases, so a new one asks for it only if the next look would come too late for it."""
         self._leases[lease.id] = lease
-        self._changed.set()
+        if time.monotonic() + lease.expires_in - _threshold(self._lease_for, self._extending) < self._look_at:
+            self._changed.set()
 
     def in_hand(self, leased: LeasedMessage) -> bool:
         """Whether this lease is one that is being worked on; if so, what is new about it is taken over."""
@@ -65,7 +75,9 @@ class Keeper:
     async def run(self) -> None:
         while True:
             self._changed.clear()
+            self._look_at = math.inf
             look_after = await self.turn()
+            self._look_at = time.monotonic() + look_after
             try:
                 async with asyncio.timeout(look_after):
                     await self._changed.wait()

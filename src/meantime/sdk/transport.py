@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -18,9 +18,11 @@ import httpx
 from meantime.sdk.calls import Answer, Call
 from meantime.sdk.core import Core, Done, Pause, Request, reason
 from meantime.sdk.wire import CONNECT_FOR, Wires, direct
+from meantime.sdk.wire_stream import Streams
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Opened = tuple[Answer, AsyncIterator[bytes]]
 
 #: Failures after which it is certain that no node has seen the request.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
@@ -97,6 +99,7 @@ class AsyncSender:
         self.core = core
         self._http = httpx.AsyncClient(verify=_trust(core, verify), transport=transport, limits=LIMITS, mounts=DIRECT)
         self._wires = Wires() if transport is None and all(map(direct, core.urls)) else None
+        self._streams = Streams()
 
     async def send(self, call: Call[T], *, retry_for: float | None = None) -> T:
         exchange = self.core.begin(call, retry_for=retry_for)
@@ -121,25 +124,35 @@ class AsyncSender:
     async def stream(self, call: Call[Any], *, silence_for: float) -> AsyncIterator[AsyncStream]:
         exchange = self.core.begin(call, retry_for=self.core.retries.reconnect_for)
         while True:
-            async with AsyncExitStack() as opened:
+            async with AsyncExitStack() as stack:
                 outcome: Done[Any] | Pause
                 try:
-                    arguments = _arguments(exchange.request(), silence_for)
-                    response = await opened.enter_async_context(self._http.stream(**arguments))
-                    if response.is_error:
-                        await response.aread()
+                    answer, chunks = await stack.enter_async_context(self._open(exchange.request(), silence_for))
                 except httpx.TransportError as error:
                     outcome = exchange.failed(error, arrived=False)
                 else:
-                    outcome = exchange.answered(_answer(response, whole=response.is_error))
+                    outcome = exchange.answered(answer)
                 if isinstance(outcome, Done):
-                    yield AsyncStream(_headers(response), _async_chunks(response))
+                    yield AsyncStream(answer.headers, _async_chunks(chunks))
                     return
             await asyncio.sleep(outcome.seconds)
+
+    def _open(self, request: Request, silence_for: float) -> AbstractAsyncContextManager[Opened]:
+        if self._wires is not None:
+            return self._streams.opened(request, silence_for)
+        return self._open_with_httpx(request, silence_for)
+
+    @asynccontextmanager
+    async def _open_with_httpx(self, request: Request, silence_for: float) -> AsyncIterator[Opened]:
+        async with self._http.stream(**_arguments(request, silence_for)) as response:
+            if response.is_error:
+                await response.aread()
+            yield _answer(response, whole=response.is_error), response.aiter_raw()
 
     async def aclose(self) -> None:
         if self._wires is not None:
             self._wires.close()
+        self._streams.close()
         await self._http.aclose()
 
 
@@ -155,9 +168,9 @@ def _chunks(response: httpx.Response) -> Iterator[bytes]:
         raise StreamBroken(reason(error)) from error
 
 
-async def _async_chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+async def _async_chunks(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     try:
-        async for chunk in response.aiter_raw():
+        async for chunk in chunks:
             yield chunk
     except httpx.TransportError as error:
         raise StreamBroken(reason(error)) from error
