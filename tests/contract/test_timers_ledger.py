@@ -27,6 +27,10 @@ async def store(services):
             yield LedgerStore(database)
 
 
+def now_ms() -> int:
+    return round(time.time() * 1000)
+
+
 async def book(store: LedgerStore, state: State, *tokens: str, second: int = S, at_ms: int | None = None) -> None:
     async with store.writing() as connection:
         await store.apply(connection, state, {Identity(token, second): at_ms for token in tokens})
@@ -175,6 +179,13 @@ async def test_the_books_are_kept_from_what_kafka_has(services, store):
             refused = [dict(message.headers()) for message in await asyncio.to_thread(rejected.read, 100, 2)]
             mine = [headers for headers in refused if headers["token"] == f"{mark}-garbage".encode()]
             assert [headers["reason"] for headers in mine] == [b"the value is not a Future message"]
+            assert await books.join_lag() == 0, "no Spark job has said where it is"
+            await store.report("f", now_ms(), FuturesReport(places={}))
+            assert await books.join_lag() >= 5, "it has taken in nothing of what was read"
+            await store.report("f", now_ms(), FuturesReport(places=dict.fromkeys(range(100), 1 << 40)))
+            assert await books.join_lag() == 0
+            await store.report("f", now_ms() - 120_000, FuturesReport(places={}))
+            assert await books.join_lag() == 0, "it is not running"
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

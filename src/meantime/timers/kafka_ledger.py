@@ -4,6 +4,7 @@ Places are kept in PostgreSQL, not in Kafka, so that they move together with the
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,13 +18,15 @@ from meantime.timers.kafka_topics import client_settings
 from meantime.timers.ledger import Batch, Ledger
 from meantime.timers.model import Limits, Outcomes, Record
 from meantime.timers.postgres import LedgerStore, Place
-from meantime.timers.reports import LedgerReport
+from meantime.timers.reports import FuturesReport, LedgerReport
 from meantime.timers.topics import DONE, REJECTED, REQUEST
 
 log = structlog.get_logger(__name__)
 
 GROUP = "meantime-ledger"
 ANSWER_WITHIN = 15.0
+SILENT_AFTER = 60.0
+"""A Spark job that has said nothing for so long does not run, and needs no consideration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,11 @@ class LedgerOptions:
     most: int = 5000
     """Most records at once; one record of `timer-done` holds many timers."""
     wait_for: float = 0.25
-    share_of_time: float = 0.5
+    share_of_time: float = 0.7
     """How much of the time may be spent writing: firing comes first."""
+    share_in_a_burst: float = 0.2
+    """The same while the join has yet to take in more than `burst` requests: that comes first, too."""
+    burst: int = 50_000
 
 
 class Books:
@@ -142,4 +148,21 @@ class Books:
 
     async def _rest(self, worked_for: float, records: int) -> None:
         if records >= self._options.most // 2:
-            await asyncio.sleep(worked_for * (1 / self._options.share_of_time - 1))
+            busy = await self.join_lag() > self._options.burst
+            share = self._options.share_in_a_burst if busy else self._options.share_of_time
+            await asyncio.sleep(worked_for * (1 / share - 1))
+
+    async def join_lag(self) -> int:
+        """How many requests of our partitions the Spark job has not taken in; none while it does not say how far it is."""
+        for said in await self._store.reports(FuturesReport, round((time.time() - SILENT_AFTER) * 1000)):
+            if isinstance(said.report, FuturesReport):
+                return self._behind(said.report.places)
+        return 0
+
+    def _behind(self, reached: Mapping[int, int]) -> int:
+        ends = {
+            number: self._consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)[1]
+            for topic, number in self._places
+            if topic == REQUEST
+        }
+        return sum(max(0, end - reached.get(number, 0)) for number, end in ends.items())

@@ -70,7 +70,9 @@ class LedgerStore:
 
     async def apply(self, connection: Connection, state: State, timers: Mapping[Identity, int | None]) -> None:
         """Record one state of many timers; `timers` holds the instant at which each fired."""
-        if timers:
+        if timers and state is State.PENDING:
+            await connection.execute(self._queries["request"], _arrays(timers))
+        elif timers:
             instants = "{" + ",".join("NULL" if at_ms is None else str(at_ms) for at_ms in timers.values()) + "}"
             parameters = {**_arrays(timers), "at_ms": instants, "state": int(state)}
             await connection.execute(self._queries["apply"], parameters)

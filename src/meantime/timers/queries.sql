@@ -56,6 +56,25 @@ SELECT minute,
        rejected = kept.rejected + EXCLUDED.rejected,
        pending = kept.pending + EXCLUDED.pending;
 
+-- name: request
+-- What `apply` does with state 0, which nearly all is that comes in bursts: what a timer was before follows from what it is now.
+WITH changed AS (
+    INSERT INTO timers AS known (token, second, state)
+    SELECT token, second, 0 FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[]) AS given (token, second) ORDER BY token, second
+        ON CONFLICT (token, second) DO UPDATE SET state = CASE WHEN known.state = 4 THEN 2 ELSE 0 END
+     WHERE known.state IN (-1, 4)
+    RETURNING second / 60 AS minute, state
+)
+INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
+SELECT minute, count(*), 0, count(*) FILTER (WHERE state = 2), 0, count(*) FILTER (WHERE state = 0)
+  FROM changed
+ GROUP BY minute
+ ORDER BY minute
+    ON CONFLICT (minute) DO UPDATE
+   SET requested = kept.requested + EXCLUDED.requested,
+       cancelled = kept.cancelled + EXCLUDED.cancelled,
+       pending = kept.pending + EXCLUDED.pending;
+
 -- name: find
 -- All timers of a token; it may have been used for several seconds.
 SELECT token, second, state, cancelled, fired_at_ms FROM timers WHERE token = %(token)s ORDER BY second;
