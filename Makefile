@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVICES := tests/system tests/contract
 LANES  ?= 4
+# Tests start hundreds of processes: what Python has compiled is kept, also where the environment asks not to.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test check unit bench chaos fmt lock clean
