@@ -35,12 +35,13 @@ def session(
 
     from meantime.pipelines.registering import register
     from meantime.stack.classes import spark_classes
-    from meantime.stack.jars import ensure_jars, spark_home
+    from meantime.stack.jars import ensure_jars
     from meantime.stack.java import find_java, spark_java_home
+    from meantime.stack.spark import session_home
 
     java = find_java()
     os.environ.setdefault("JAVA_HOME", str(spark_java_home(java)))
-    os.environ.setdefault("SPARK_HOME", str(spark_home()))
+    os.environ.setdefault("SPARK_HOME", str(session_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Sources run in processes of their own, which need the packages of this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

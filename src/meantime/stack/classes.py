@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meantime.stack.cache import alone, cache_folder, publish_file
-from meantime.stack.jars import spark_home
 from meantime.stack.java import Java
+from meantime.stack.spark import session_home
 
 Trial = Callable[[Path, str], str]
 """Runs the service in a folder, with one more option for Java, until it has loaded what it needs; returns its class path."""
@@ -71,7 +71,7 @@ class Classes:
 
 def spark_classes(java: Java) -> Classes:
     """Spark's launcher puts the class path together, from this."""
-    return Classes(java, f"{spark_home()}/jars/*")
+    return Classes(java, f"{session_home()}/jars/*")
 
 
 def _size_of(file: Path) -> Path:

@@ -1,0 +1,18 @@
+from meantime.stack.jars import spark_home
+from meantime.stack.spark import session_home
+
+
+def test_sessions_have_a_home_with_spark_and_without_a_copy_of_pyspark(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEANTIME_CACHE", str(tmp_path))
+    home = session_home()
+    assert (home / "bin" / "spark-submit").samefile(spark_home() / "bin" / "spark-submit")
+    assert list((home / "jars").glob("spark-core_*.jar"))
+    assert not (home / "python").exists()
+
+
+def test_a_home_that_was_begun_is_completed_and_one_that_is_whole_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEANTIME_CACHE", str(tmp_path))
+    home = session_home()
+    (home / "jars").unlink()
+    assert session_home() == home == session_home()
+    assert (home / "jars").is_dir()
