@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import httpx
-
+from meantime.cluster.asking import open_asking
 from meantime.cluster.options import ClusterOptions
 from meantime.cluster.peers import open_peers
 from meantime.cluster.storage import StorageWatch
@@ -29,9 +28,9 @@ async def open_cluster(
     options = options or ClusterOptions()
     async with AsyncExitStack() as stack:
         open = stack.enter_async_context
-        http = await open(httpx.AsyncClient(timeout=options.answer_within, verify=options.tls))
+        asking = await open(open_asking(options))
         members = await open(open_members(session))
-        peers = await open(open_peers(http, options.ask_every))
+        peers = await open(open_peers(asking, options.ask_every))
         storage = StorageWatch(database_ok)
         view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage)
         await open(running(storage.run(), name="storage watch"))

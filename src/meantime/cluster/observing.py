@@ -7,8 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-import httpx
-
+from meantime.cluster.asking import open_asking
 from meantime.cluster.options import ClusterOptions
 from meantime.cluster.peers import Peers, open_peers
 from meantime.cluster.timekeeping import ClusterClock, LocalClock, reckon, steady_us
@@ -27,9 +26,9 @@ async def open_observed_clock(
     options = options or ClusterOptions()
     async with AsyncExitStack() as stack:
         open = stack.enter_async_context
-        http = await open(httpx.AsyncClient(timeout=options.answer_within, verify=options.tls))
+        asking = await open(open_asking(options))
         members = await open(open_members(session))
-        peers = await open(open_peers(http, options.ask_every))
+        peers = await open(open_peers(asking, options.ask_every))
         observer = Observer(members, peers, ClusterClock(local.now_us() - steady_us()))
         await open(running(observer.run(), name="cluster time"))
         with suppress(TimeoutError):

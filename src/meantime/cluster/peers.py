@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import httpx
 import msgspec
 import structlog
 
+from meantime.cluster.asking import Asking
 from meantime.cluster.timekeeping import PeerClock, Sample, steady_us
 from meantime.coordination.pulse import Pulse
 
@@ -38,8 +38,8 @@ class Peer:
 
 
 @asynccontextmanager
-async def open_peers(http: httpx.AsyncClient, ask_every: float) -> AsyncIterator["Peers"]:
-    peers = Peers(http, ask_every)
+async def open_peers(asking: Asking, ask_every: float) -> AsyncIterator["Peers"]:
+    peers = Peers(asking, ask_every)
     try:
         yield peers
     finally:
@@ -47,11 +47,11 @@ async def open_peers(http: httpx.AsyncClient, ask_every: float) -> AsyncIterator
 
 
 class Peers:
-    def __init__(self, http: httpx.AsyncClient, ask_every: float) -> None:
+    def __init__(self, asking: Asking, ask_every: float) -> None:
         self.current: dict[str, Peer] = {}
         self.answers = Pulse()
         """Beats after every question, whether it was answered or not."""
-        self._http = http
+        self._asking = asking
         self._ask_every = ask_every
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -97,9 +97,9 @@ class Peers:
     async def _ask(self, peer: Peer) -> None:
         asked_us = steady_us()
         try:
-            response = await self._http.get(f"{peer.url}/clock")
+            content = await self._asking.clock_of(peer.url)
             returned_us = steady_us()
-            answer = msgspec.json.decode(response.raise_for_status().content, type=Answer)
+            answer = msgspec.json.decode(content, type=Answer)
         except Exception as error:  # a peer's address and answer may be anything, and asking must go on
             self._note(peer, silent=True, why=str(error) or type(error).__name__)
             return
