@@ -198,6 +198,18 @@ async def test_without_extending_the_keeper_only_tells_of_the_end() -> None:
     assert broker.asked == []
 
 
+async def test_a_lease_that_ran_out_is_lost_although_its_message_comes_again_before_the_keeper_has_looked() -> None:
+    broker = Broker()
+    keeper = broker.keeper(extending=False)
+    told: list[AsyncLease] = []
+    lease = broker.lease("a", 10_000)
+    lease.on_lost = told.append
+    keeper.add(lease)
+    broker.ms = 10_001
+    keeper.add(again := broker.lease("a", 40_000))
+    assert (told, again.lost) == ([lease], False)
+
+
 async def test_the_keeper_looks_at_once_only_for_a_lease_that_cannot_wait_for_the_next_look() -> None:
     broker = Broker()
     keeper = broker.keeper()

@@ -59,7 +59,10 @@ class Keeper:
 
     def add(self, lease: AsyncLease) -> None:
         """Looking goes through all leases, so a new one asks for it only if the next look would come too late for it."""
+        former = self._leases.get(lease.id)
         self._leases[lease.id] = lease
+        if former is not None:  # its message has come again before anybody has looked: it ran out
+            former.lose()
         if time.monotonic() + lease.expires_in - _threshold(self._lease_for, self._extending) < self._look_at:
             self._changed.set()
 
