@@ -172,9 +172,9 @@ def _share(config: pytest.Config, name: str, **options: Any) -> RunningStack:
 
 
 @pytest.fixture(scope="session")
-def services(pytestconfig: pytest.Config) -> Services:
-    """Started when the first test asks for it."""
-    places = _share(pytestconfig, "services", nodes=0, kafka=2, migrate=False).places
+def services(cluster: RunningStack) -> Services:
+    """Those of the cluster: two Kafkas less to start and to keep."""
+    places = cluster.places
     return Services(zookeeper=places.zookeeper.partition("/")[0], kafka=list(places.kafka), postgres=places.postgres)
 
 
@@ -186,8 +186,11 @@ def stack_of() -> StackOf:
 
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> RunningStack:
-    """Two nodes and two Kafka clusters for all tests that only use them; break a stack of your own."""
-    return _share(pytestconfig, "cluster", nodes=2, kafka=2, port=free_ports(2))
+    """Two nodes and two Kafka clusters for all tests that only use them; break a stack of your own. Started when the first
+    test asks for it."""
+    # The nodes make the topics of timers, as small as the tests of timers on these services need them.
+    node_env = {"MEANTIME_TIMERS_SHARES": "2"}
+    return _share(pytestconfig, "cluster", nodes=2, kafka=2, port=free_ports(2), node_env=node_env)
 
 
 @pytest.fixture
