@@ -10,7 +10,7 @@ LANES  ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check unit bench chaos fmt lock clean
+.PHONY: help setup demo up down test check static unit bench chaos fmt lock clean
 
 help: ## Show this help
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -41,10 +41,15 @@ test: check ## Everything: checks, then tests against real ZooKeeper, Kafka, Pos
 	$(BIN)/pytest -n $(LANES) --dist loadfile --no-loadscope-reorder $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
 
 check: $(READY) ## Formatting, lint, types, layers and unit tests
+	@$(MAKE) --no-print-directory --jobs 2 static unit
+
+static: $(READY)
 	$(BIN)/ruff format --check src tests bench
 	$(BIN)/ruff check src tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+unit: $(READY)
 	$(BIN)/pytest tests/unit
 
 bench: $(READY) ## Our side and a peer's in the same run, printed as ratios
