@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 1.0
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Requests pass through Java by the thousand, so there is little for it to be fast at. Compiling thoroughly what plans a
+micro-batch took as long as all tasks together."""
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Of the two ways that Spark has to write checkpoints, on a local disk the usual one starts a program for each file."""
 
@@ -62,7 +65,7 @@ def _start_spark(engine: Engine, checkpoint: str) -> "SparkSession":
     settings = {"spark.sql.shuffle.partitions": str(engine.partitions), **PACKING}
     if urlsplit(checkpoint).scheme in ("", "file"):
         settings[CHECKPOINT_FILES] = PLAIN_FILES
-    return session("futures", master=engine.master, memory=engine.memory, settings=settings)
+    return session("futures", master=engine.master, memory=engine.memory, jvm=(QUICK_COMPILER,), settings=settings)
 
 
 def _listen(spark: "SparkSession", reports: "asyncio.Queue[FuturesReport]") -> None:

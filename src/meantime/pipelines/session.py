@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,9 +27,15 @@ DEFAULTS: Mapping[str, str] = {
 
 
 def session(
-    name: str, *, master: str | None = None, memory: str = "1g", settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str | None = None,
+    memory: str = "1g",
+    jvm: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """A session called `name`. Without `master` it is spark-submit's, `SPARK_MASTER`'s, or this machine with two threads."""
+    """A session called `name`. Without `master` it is spark-submit's, `SPARK_MASTER`'s, or this machine with two threads;
+    `jvm` are options for the Java of the driver."""
     # Every task imports this module, as part of its package, and has no use for what makes a session.
     from pyspark.sql import SparkSession
 
@@ -48,8 +54,10 @@ def session(
     jars = sorted(ensure_jars("spark", java, lambda _: None).glob("*.jar"))
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
     builder = builder.config("spark.driver.memory", memory)
-    if not (prepared := spark_classes(java)).are_missing():
-        builder = builder.config("spark.driver.extraJavaOptions", " ".join(prepared.options()))
+    prepared = spark_classes(java)
+    jvm_options = [*jvm, *(() if prepared.are_missing() else prepared.options())]
+    if jvm_options:
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
     chosen = master or os.environ.get("SPARK_MASTER")
     if chosen or "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(chosen or "local[2]")
