@@ -17,8 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-WAKE_EVERY = 0.002
-WRITE_EVERY = 0.02
+WAKE_EVERY = 0.005
+WRITE_EVERY = 0.1
+"""Seldom enough to be no load itself: what the database writes waits for what is written here."""
 Sample = tuple[float, float]
 """When it began, in seconds of the wall clock, and how many milliseconds it took too long."""
 
