@@ -4,8 +4,8 @@ import asyncio
 from functools import partial
 
 import pytest
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, TopicPartition
-from timers_world import Kafka, kafka_with_topics
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from timers_world import Kafka, kafka_with_topics, until
 
 from meantime.clock import ManualClock
 from meantime.errors import CoordinationLost
@@ -18,9 +18,19 @@ from meantime.timers.topics import OSCILLATOR
 def kafka(services):
     """With nothing on the dial, whatever other tests have left there."""
     with kafka_with_topics(services.kafka[1]) as kafka:
-        everything = TopicPartition(OSCILLATOR, 0, OFFSET_END)
-        kafka.admin.delete_records([everything])[everything].result()
+        until(lambda: emptied(kafka))
         yield kafka
+
+
+def emptied(kafka: Kafka) -> bool:
+    """Not yet while the broker does not know that it leads a topic that was made a moment ago."""
+    everything = TopicPartition(OSCILLATOR, 0, OFFSET_END)
+    try:
+        kafka.admin.delete_records([everything])[everything].result()
+    except KafkaException as error:
+        assert error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
+        return False
+    return True
 
 
 def seconds_on(kafka: Kafka) -> list[int]:

@@ -20,6 +20,7 @@ from meantime.timers.model import Future, Limits
 from meantime.timers.topics import REQUEST, topics
 
 SHARES = 2
+MIGRATED = "timers_migrated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,18 @@ def _kafka_with_topics(address: str) -> Kafka:
 
 @contextmanager
 def new_database(postgres: str) -> Iterator[str]:
+    """With the schema in it: a copy of one that was migrated, which takes a fraction of the time."""
     name = f"timers_{uuid4().hex[:8]}"
     with psycopg.connect(postgres, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{name}"')
-        uri = postgres.rpartition("/")[0] + f"/{name}"
-        migrate(uri)
-        yield uri
+        admin.execute("SELECT pg_advisory_lock(hashtext(%s))", (MIGRATED,))  # a database that is in use cannot be copied
+        if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (MIGRATED,)).fetchone():
+            admin.execute(f"CREATE DATABASE {MIGRATED}")
+            migrate(_uri(postgres, MIGRATED))
+        admin.execute(f'CREATE DATABASE "{name}" TEMPLATE {MIGRATED}')
+        admin.execute("SELECT pg_advisory_unlock_all()")
+        yield _uri(postgres, name)
         admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _uri(postgres: str, name: str) -> str:
+    return postgres.rpartition("/")[0] + f"/{name}"

@@ -18,8 +18,8 @@ import pytest
 from meantime.stack.nodes import environment
 
 T = TypeVar("T")
-HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
-"""One for all: `httpx.get` makes ready for TLS each time, and these tests ask very often."""
+HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), verify=False)
+"""One for all, and for plain HTTP: `httpx.get` makes ready for TLS each time, and these tests ask very often."""
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
 
 

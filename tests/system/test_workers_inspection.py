@@ -15,6 +15,9 @@ from meantime import Client
 from meantime.workers.model import Source
 from meantime.workers.rules import instant_of
 
+HTTP = httpx.Client(verify=False)
+"""One for all, and for plain HTTP: `httpx.get` makes ready for TLS each time."""
+
 
 @pytest.fixture
 def url(cluster: RunningStack):
@@ -51,9 +54,9 @@ def place(cluster: RunningStack):
 
 
 def test_a_queue_is_shown_with_all_there_is_to_know(url, place):
-    assert {"name": place.app, "workers": 0, "queues": 1, "paused": False} in httpx.get(f"{url}/apps").json()["apps"]
-    assert httpx.get(f"{url}/apps/{place.app}/workers").json() == {"workers": []}
-    (queue,) = httpx.get(f"{url}/apps/{place.app}/queues").json()["queues"]
+    assert {"name": place.app, "workers": 0, "queues": 1, "paused": False} in HTTP.get(f"{url}/apps").json()["apps"]
+    assert HTTP.get(f"{url}/apps/{place.app}/workers").json() == {"workers": []}
+    (queue,) = HTTP.get(f"{url}/apps/{place.app}/queues").json()["queues"]
     assert queue == {
         "queue": place.queue,
         "event_type": place.event_type,
@@ -76,22 +79,22 @@ def test_the_owner_is_whoever_lists_the_queue(url, place):
         makepath=True,
     )
     name = made.rpartition("/")[2]
-    (queue,) = httpx.get(f"{url}/apps/{place.app}/queues").json()["queues"]
+    (queue,) = HTTP.get(f"{url}/apps/{place.app}/queues").json()["queues"]
     assert queue["owner"] == name
-    assert httpx.get(f"{url}/apps/{place.app}/workers").json() == {"workers": [{"worker": name, "queues": [place.queue]}]}
-    assert httpx.delete(f"{url}/apps/{place.app}").status_code == 409
+    assert HTTP.get(f"{url}/apps/{place.app}/workers").json() == {"workers": [{"worker": name, "queues": [place.queue]}]}
+    assert HTTP.delete(f"{url}/apps/{place.app}").status_code == 409
 
 
 def test_a_reset_moves_the_position_and_its_time(url, place):
     target = f"{url}/apps/{place.app}/queues/{place.queue}/last"
-    answer = httpx.put(target, json={"cursor": "001-0001-000000000000000001"})
+    answer = HTTP.put(target, json={"cursor": "001-0001-000000000000000001"})
     assert answer.status_code == 200
     assert answer.json()["lag"] == 1
     record = place.record()
     assert record["cursor"] == "001-0001-000000000000000001"
     assert record["last"].endswith("L")
     assert instant_of(record["last"]) > 1_700_000_000_000
-    assert httpx.put(target, json={"cursor": "BEGIN"}).json()["lag"] == 3
+    assert HTTP.put(target, json={"cursor": "BEGIN"}).json()["lag"] == 3
     assert place.record()["last"] == ""
 
 
@@ -108,7 +111,7 @@ def test_a_reset_moves_the_position_and_its_time(url, place):
     ],
 )
 def test_a_reset_that_makes_no_sense_changes_nothing(url, place, content, status):
-    answer = httpx.put(f"{url}/apps/{place.app}/queues/{place.queue}/last", content=content)
+    answer = HTTP.put(f"{url}/apps/{place.app}/queues/{place.queue}/last", content=content)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert place.record()["last"] == ""
@@ -118,42 +121,42 @@ def test_a_reset_that_makes_no_sense_changes_nothing(url, place, content, status
 @pytest.mark.parametrize("path", ["", "/workers", "/queues", "/queues/0123"])
 def test_an_unknown_application_is_not_found(url, path):
     for name in ("nobody-knows-it", "..", "a b"):
-        answer = httpx.get(f"{url}/apps/{name.replace(' ', '%20')}{path}")
+        answer = HTTP.get(f"{url}/apps/{name.replace(' ', '%20')}{path}")
         assert answer.status_code == 404
 
 
 def test_an_unknown_queue_is_not_found(url, place):
     queue = f"{url}/apps/{place.app}/queues/{'0' * 32}"
-    assert httpx.get(queue).status_code == 404
-    assert httpx.post(f"{queue}/pause").status_code == 404
-    assert httpx.put(f"{queue}/last", json={"cursor": "BEGIN"}).status_code == 404
+    assert HTTP.get(queue).status_code == 404
+    assert HTTP.post(f"{queue}/pause").status_code == 404
+    assert HTTP.put(f"{queue}/last", json={"cursor": "BEGIN"}).status_code == 404
 
 
 def test_pause_and_resume_are_kept_in_the_record(url, place):
     queue = f"{url}/apps/{place.app}/queues/{place.queue}"
-    assert httpx.post(f"{queue}/pause").json()["paused"] is True
+    assert HTTP.post(f"{queue}/pause").json()["paused"] is True
     assert place.record()["paused"] is True
-    assert httpx.post(f"{queue}/resume").json()["paused"] is False
-    assert httpx.post(f"{url}/apps/{place.app}/pause").json()["paused"] is True
-    assert httpx.get(queue).json()["paused"] is True
-    assert httpx.post(f"{url}/apps/{place.app}/resume").json()["paused"] is False
+    assert HTTP.post(f"{queue}/resume").json()["paused"] is False
+    assert HTTP.post(f"{url}/apps/{place.app}/pause").json()["paused"] is True
+    assert HTTP.get(queue).json()["paused"] is True
+    assert HTTP.post(f"{url}/apps/{place.app}/resume").json()["paused"] is False
 
 
 def test_a_corrupt_record_is_shown_and_mended_by_a_reset(url, place):
     path = f"{place.path}/queues/{place.queue}"
     place.keeper.set(path, b"{broken")
-    (queue,) = httpx.get(f"{url}/apps/{place.app}/queues").json()["queues"]
+    (queue,) = HTTP.get(f"{url}/apps/{place.app}/queues").json()["queues"]
     assert path in queue["problem"]
-    assert httpx.post(f"{url}/apps/{place.app}/queues/{place.queue}/pause").status_code == 409
+    assert HTTP.post(f"{url}/apps/{place.app}/queues/{place.queue}/pause").status_code == 409
     assert place.keeper.get(path)[0] == b"{broken"
-    answer = httpx.put(f"{url}/apps/{place.app}/queues/{place.queue}/last", json={"cursor": "BEGIN"})
+    answer = HTTP.put(f"{url}/apps/{place.app}/queues/{place.queue}/last", json={"cursor": "BEGIN"})
     assert answer.status_code == 200
     assert place.record()["event_type"] == place.event_type
 
 
 def test_an_application_can_be_forgotten(url, place):
-    assert httpx.delete(f"{url}/apps/{place.app}").status_code == 204
-    assert httpx.get(f"{url}/apps/{place.app}").status_code == 404
+    assert HTTP.delete(f"{url}/apps/{place.app}").status_code == 204
+    assert HTTP.get(f"{url}/apps/{place.app}").status_code == 404
     assert place.keeper.exists(place.path) is None
 
 
