@@ -82,6 +82,13 @@ def numbers(frame: "DataFrame") -> list[int]:
     return sorted(json.loads(row["event"])["n"] for row in frame.collect())
 
 
+def test_tasks_take_pyspark_as_it_is_installed_and_not_from_the_zip_of_spark(spark: "SparkSession") -> None:
+    import pyspark
+
+    taken = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).first()
+    assert Path(taken).samefile(pyspark.__file__)
+
+
 def test_all_timelines_are_one_frame_however_they_are_read(
     spark: "SparkSession", client: Client, stack: RunningStack
 ) -> None:
