@@ -322,6 +322,9 @@ async def bench_snapshot(world: World) -> None:
 
 
 async def bench_lateness(world: World) -> None:
+    """After all that other parts have left to be written is, and after a round that does not count."""
+    await written(world.uri)
+    await lateness(world.url, 1000, 5, 0, rounds=1)
     for rate, target_ms in ((500, 10), (2000, 25)):
         console.print(await lateness(world.url, rate, world.arguments.seconds, target_ms))
 

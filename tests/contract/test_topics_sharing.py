@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import httpx
+import psycopg
 import pytest
 import pytest_asyncio
 from topics_calls import claim, create, new_topic, operate, pull
@@ -153,6 +155,27 @@ async def test_a_slow_consumer_delays_nobody(http: httpx.AsyncClient, elsewhere:
         await create(http, topic, *[f"m{n}" for n in range(30)])
         # The slow one has one at most, and does nothing with it.
         assert len(await quick.take(29)) == 29
+
+
+async def test_a_stream_that_is_being_registered_is_not_taken_for_one_that_was_taken_over(
+    nodes: list[TopicsNode], topic: str
+) -> None:
+    here = nodes[0].topics
+    topic_id = (await here.get(topic)).topic_id
+    row = "INSERT INTO topic_consumers VALUES (%s, 'c', 'push', 'node-3', 's', 1, 0)"
+    async with AsyncExitStack() as opened:
+        other = await opened.enter_async_context(await psycopg.AsyncConnection.connect(nodes[0].uri))
+        await other.execute(row, (topic_id,))  # and not committed: who registers the same consumer has to wait
+        opening = asyncio.create_task(opened.enter_async_context(push(nodes[0].http, topic, "c")))
+        for _ in range(500):
+            if here.consumers.stream_here((topic_id, "c")):
+                break
+            await asyncio.sleep(0.01)
+        await here.consumers.run_once()
+        await other.rollback()
+        consumer = await opening
+        await create(nodes[0].http, topic, "m")
+        assert [lease["id"] for lease in await consumer.take(1)] == ["m"]
 
 
 async def test_consumers_are_listed_with_their_slices(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:

@@ -43,6 +43,7 @@ class SwitchableHealth:
 @dataclass
 class TopicsNode:
     url: str
+    uri: str
     topics: Topics
     health: SwitchableHealth
     http: httpx.AsyncClient
@@ -68,7 +69,7 @@ async def open_node(
         server = make_server(edge, Listening("127.0.0.1", 0, 65536, 10, 4096, 2))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         async with httpx.AsyncClient(base_url=url, timeout=70, verify=False) as http:
-            yield TopicsNode(url, topics, health, http, edge)
+            yield TopicsNode(url, uri, topics, health, http, edge)
         edge.stopping.set()
         server.should_exit = True
         await serving

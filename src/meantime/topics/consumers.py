@@ -27,9 +27,10 @@ Key = tuple[int, str]
 
 @dataclass(slots=True)
 class _Here:
-    """What goes on at this node."""
+    """What goes on at this node. A stream that is `claiming` is not registered yet."""
 
     streams: dict[Key, Stream] = field(default_factory=dict)
+    claiming: set[Key] = field(default_factory=set)
     pulls: dict[Key, float] = field(default_factory=dict)
 
 
@@ -63,9 +64,11 @@ class Consumers:
     async def _claim(self, key: Key, stream: Stream) -> bool:
         now_ms = self._clock.now_ms()
         claimed = False
+        self._here.claiming.add(key)
         try:
             claimed = await self._register.claim(*key, stream.buffer, now_ms, now_ms - SILENT_FOR_MS)
         finally:
+            self._here.claiming.discard(key)
             if not claimed:
                 del self._here.streams[key]
         return claimed
@@ -111,7 +114,7 @@ class Consumers:
             await self._register.forget_former_life()
             self._newborn = False
         self._drop_old_pulls()
-        before = dict(self._here.streams)
+        before = {key: stream for key, stream in self._here.streams.items() if key not in self._here.claiming}
         mine = await self._register.beat(now_ms)
         for key, stream in before.items():
             if key not in mine and self._here.streams.get(key) is stream:
