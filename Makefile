@@ -50,7 +50,7 @@ static: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n 2 tests/unit
 
 bench: $(READY) ## Our side and a peer's in the same run, printed as ratios
 	$(BIN)/meantime bench

@@ -129,10 +129,9 @@ async def test_of_a_stream_that_is_refused_the_whole_answer_is_known() -> None:
         assert await read(url) == (409, b"hello", b"")
 
 
-async def test_what_came_before_a_stream_broke_is_read_before_it_fails() -> None:
+async def test_a_stream_that_falls_silent_is_broken_after_what_had_come() -> None:
     broken = CHUNKED[: CHUNKED.index(b"2\r\nlo")]
     async with serving(lambda *_: broken) as url, Streams().opened(get(url), 0.2) as (_, chunks):
-        await asyncio.sleep(0.4)
         assert await anext(chunks) == b"hel"
         with pytest.raises(httpx.ReadTimeout):
             await anext(chunks)

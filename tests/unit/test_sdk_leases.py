@@ -27,6 +27,7 @@ class Broker:
     def __init__(self) -> None:
         self.ms = 0.0
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.was_asked = asyncio.Event()
         self.answers: list[httpx.Response | Exception] = []
         retries = Retries(retry_for=0)
         core = Core("http://a", Identity(), retries=retries, drift=Drift(lambda: self.ms, lambda: self.ms))
@@ -34,6 +35,7 @@ class Broker:
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         self.asked.append((request.url.path, msgspec.json.decode(request.content or b"{}")))
+        self.was_asked.set()
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -229,8 +231,8 @@ async def test_the_keeper_looks_at_once_only_for_a_lease_that_cannot_wait_for_th
     assert len(looks) <= 3, "the first lease asks for a look, the others have time until the next one"
     broker.will_say("ok")
     keeper.add(soon := broker.lease("soon", 10_000))
-    for _ in range(100):
-        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await broker.was_asked.wait()
     running.cancel()
     assert broker.asked[0][1]["leases"][0]["id"] == soon.id
 
