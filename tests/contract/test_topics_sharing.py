@@ -68,7 +68,8 @@ async def test_what_turns_up_late_is_found_although_nobody_told_of_it(nodes: lis
         now_ms = topics.clock.now_ms()
         late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
         assert await topics.messages.insert(await topics.get(topic), [late], now_ms) == {"late"}
-        assert [lease["id"] for lease in await consumer.take(1, within=3.0)] == ["late"]
+        # The whole past is scanned every second, or more seldom where a scan is slow, as on a busy machine.
+        assert [lease["id"] for lease in await consumer.take(1, within=20.0)] == ["late"]
 
 
 async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extended_it(
