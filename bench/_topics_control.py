@@ -42,8 +42,19 @@ class Pauses:
         long += [(at, took) for at, took in seen.writes if took > write_ms]
         return cls(seen, sorted((at * 1000, at * 1000 + took) for at, took in long))
 
-    def cover(self, begin_ms: float, end_ms: float) -> bool:
-        return any(begin <= end_ms and begin_ms <= end for begin, end in self.spans)
+    @classmethod
+    def together(cls, several: Sequence["Pauses"]) -> "Pauses":
+        wakes = [one for pauses in several for one in pauses.seen.wakes]
+        writes = [one for pauses in several for one in pauses.seen.writes]
+        return cls.of(Seen(wakes, writes))
+
+    def within(self, begin_ms: float, end_ms: float) -> float:
+        """How many milliseconds of this span they take; what overlaps counts once."""
+        total, until = 0.0, begin_ms
+        for begin, end in self.spans:
+            total += max(0.0, min(end, end_ms) - max(begin, until))
+            until = max(until, end)
+        return total
 
     def __str__(self) -> str:
         return f"wake-ups late by {_summary(self.seen.wakes)}, 4 KiB to disk in {_summary(self.seen.writes)}"

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+from conftest import free_ports
 from meantime.stack.nodes import environment
 
 T = TypeVar("T")
@@ -41,15 +41,9 @@ def until(look: Callable[[], T | None], within: float = 20.0) -> T:
     raise AssertionError(f"did not happen within {within} s")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def node(stack: Any, id: str, *flags: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    port = free_port()
+    port = free_ports(1)
     command = [sys.executable, "-m", "meantime", "node", "--id", id, "--port", str(port), *flags]
     env = {**os.environ, **environment(stack.places), **variables}
     process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import structlog
 from litestar import Response
 
+from meantime.ending import end
+
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/x-json-stream"
@@ -57,9 +59,7 @@ class _Sending:
         try:
             await asyncio.wait({sending, *others}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, *others):
-                task.cancel()
-            results = await asyncio.gather(sending, *others, return_exceptions=True)
+            results = await end(sending, *others)
         if isinstance(results[0], Exception):
             log.warning("stream_failed", error=str(results[0]), exc_info=results[0])
         return results[0] is None

@@ -20,6 +20,7 @@ from kazoo.protocol.serialization import Auth, CloseInstance, Connect, PingInsta
 from kazoo.protocol.states import KeeperState
 
 from meantime.coordination.wire import Wire
+from meantime.ending import end
 
 log = structlog.get_logger(__name__)
 
@@ -65,8 +66,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             self.flush()
             await asyncio.wait({self._wire.lost}, timeout=GOODBYE_WITHIN)
         if self._task:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await end(self._task)
         self.client._session_callback(KeeperState.CLOSED)
 
     def drop(self) -> None:

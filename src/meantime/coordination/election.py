@@ -14,6 +14,7 @@ import structlog
 
 from meantime.coordination.line import Line, Ticket
 from meantime.coordination.session import Session, SessionState
+from meantime.ending import end
 from meantime.errors import CoordinationLost, NotFound
 
 log = structlog.get_logger(__name__)
@@ -78,13 +79,11 @@ class Election:
 
     async def _lead(self, lead: Callable[[Leadership], Awaitable[None]], leadership: Leadership) -> None:
         work = asyncio.ensure_future(lead(leadership))
-        end = asyncio.ensure_future(leadership.ended.wait())
+        ended = asyncio.ensure_future(leadership.ended.wait())
         try:
-            await asyncio.wait({work, end}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (work, end):
-                task.cancel()
-            (outcome, _) = await asyncio.gather(work, end, return_exceptions=True)
+            (outcome, _) = await end(work, ended)
         if isinstance(outcome, Exception):
             log.error("the leader failed", election=self._name, exc_info=outcome)
             await asyncio.sleep(RETRY_EVERY)

@@ -7,6 +7,8 @@ from typing import Any
 
 import structlog
 
+from meantime.ending import end
+
 log = structlog.get_logger(__name__)
 
 
@@ -19,8 +21,7 @@ async def running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[a
     try:
         yield task
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        await end(task)
 
 
 def _tell(task: asyncio.Task[None]) -> None:

@@ -7,11 +7,13 @@ was made anew: it may have missed something and must look for itself. `connected
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
+
+from meantime.ending import end
 
 Subscriber = Callable[[str | None], None]
 
@@ -79,6 +81,4 @@ async def open_listener(uri: str) -> AsyncIterator[Listener]:
     try:
         yield listener
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end(task)

@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
+from meantime.ending import end
 from meantime.errors import Invalid, MeantimeError, Unavailable
 from meantime.sdk import leasing
 from meantime.sdk.calls import Call
@@ -97,9 +98,7 @@ class Consuming:
             return
         if self._options.mode == "push" and not self._failure:
             await asyncio.sleep(ON_ITS_WAY_FOR)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
         await self._give_back()
 
     async def _watched(self, duty: Coroutine[Any, Any, None]) -> None:

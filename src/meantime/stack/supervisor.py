@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from meantime.ending import end
 from meantime.errors import StackError
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
@@ -115,9 +116,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
             return True
         return False
     finally:
-        working.cancel()
-        waiting.cancel()
-        await asyncio.gather(working, waiting, return_exceptions=True)
+        await end(working, waiting)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
 from meantime.database.pool import Database
+from meantime.ending import end
 from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
 from meantime.streams.catalog import News
 from meantime.streams.cursors import Cursor, Place, parse, parse_partition
@@ -197,9 +198,7 @@ class Subscriptions:
 
     async def stop(self) -> None:
         """End all streams. What they sent can still be committed on other nodes, until somebody takes a partition."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     # Checks
 

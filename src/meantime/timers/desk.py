@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from meantime.clock import Clock
+from meantime.ending import end
 from meantime.errors import Invalid, MeantimeError, StorageUnavailable
 from meantime.timers.model import Identity, Standing, State
 from meantime.timers.postgres import LedgerStore
@@ -99,9 +100,7 @@ class Desk:
 
     async def clear(self) -> None:
         """Drop all that lies here: the hand that put it down is gone, and the next one reads it again."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         self._verdicts.clear()
 
     async def _ask(self, doubts: Doubts) -> None:

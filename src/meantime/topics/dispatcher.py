@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import structlog
 
 from meantime.clock import Clock
+from meantime.ending import end
 from meantime.errors import MeantimeError, NotFound, StorageUnavailable
 from meantime.topics.allotment import Allotment, assign
 from meantime.topics.catalogue import Catalogue
@@ -80,8 +81,7 @@ class Dispatcher:
 
     async def stop(self) -> None:
         if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     def wake(self) -> None:
         self._wake.set()

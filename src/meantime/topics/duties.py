@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from meantime.ending import end
 from meantime.errors import Unavailable
 from meantime.topics.meters import DUTY_FAILURES
 
@@ -30,9 +31,7 @@ async def on_duty(duties: Sequence[Duty]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 async def _repeat(duty: Duty) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from meantime.ending import end
 from meantime.errors import CursorsUnavailable, MeantimeError, NotFound, UnexpectedAnswer
 from meantime.sdk.calls import Call, body, nothing, path
 from meantime.sdk.reading import Lines
@@ -68,10 +69,7 @@ class Feeds:
         self._start(Feed(self, event_type, {partition: inbox}))
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     def _start(self, feed: "Feed") -> None:
         task = asyncio.create_task(feed.run(), name=f"feed {feed.event_type}")

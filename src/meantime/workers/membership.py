@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from meantime.coordination.session import SessionState
+from meantime.ending import end
 from meantime.errors import CoordinationLost, MeantimeError, NotFound
 from meantime.workers.balancer import Balancer, Begin
 from meantime.workers.claims import Claim
@@ -142,9 +143,7 @@ async def _first(work: Coroutine[Any, Any, Any], other: "asyncio.Task[Any]") -> 
 
 
 async def _ended(tasks: "list[asyncio.Task[Any]]") -> None:
-    for task in tasks:
-        task.cancel()
-    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+    for outcome in await end(*tasks):
         if isinstance(outcome, Exception) and not _expected(outcome):
             raise outcome
 
