@@ -5,7 +5,7 @@
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
     python bench/timers.py --only ours --rate 0 --bucket 0 --burst 0 --pending 5000000
 
-Each side runs alone on a stack of its own, and fires for 20 s before it counts: Java is slow at what it has not done often.
+Each side runs alone on a stack of its own, and fires for 40 s before it counts: Java is slow at what it has not done often.
 *Late* is the callback record's own time minus its second, where that time is Kafka's own (`LogAppendTime`), so that nobody's
 word has to be taken for it; *seen* is when a reader of committed records had it. A burst of far requests is written while
 timers fire; *absorbed* is from the first of them until the join holds all: by the places of the last finished micro-batch
@@ -42,7 +42,7 @@ from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
 
 AHEAD_S = 15
-WARM_UP_S = 20
+WARM_UP_S = 40
 ABSORBED_WITHIN = 300
 PARTITIONS = 4
 SOME = 1000
