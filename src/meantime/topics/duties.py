@@ -51,7 +51,8 @@ async def _until_next(duty: Duty) -> None:
         await asyncio.sleep(duty.every)
         return
     try:
-        await asyncio.wait_for(duty.hurry.wait(), duty.every)
+        async with asyncio.timeout(duty.every):
+            await duty.hurry.wait()
     except TimeoutError:
         return
     duty.hurry.clear()
