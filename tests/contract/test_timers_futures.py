@@ -4,10 +4,12 @@ import time
 from uuid import uuid4
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
 from meantime.pipelines.futures import start_futures
 from meantime.pipelines.intake import FuturesOptions
+from meantime.pipelines.request_source import RequestsReader
 from meantime.pipelines.session import session
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import partitions_of
@@ -76,6 +78,26 @@ def opening(ahead_s: int) -> int:
     """A second that opens a stretch."""
     second = int(time.time()) + ahead_s
     return second - second % STRETCH_S
+
+
+def test_a_batch_is_bounded_in_bytes_however_few_they_are(kafka, folder, mark):
+    """Measured by samples: 40 requests of 100 kB fill a megabyte and more, 40 of 100 bytes do not."""
+    counted = {"max_requests": 1000, "max_bytes": 1_000_000, "limits": Limits(max_callback_bytes=200_000)}
+    reader = RequestsReader(options(kafka, folder, **counted), 2)
+    start = reader.reportLatestOffset()
+    for number in range(40):
+        kafka.set(opening(9000), "calls", f"{mark}-{number}", callback=bytes(100_000))
+    kafka.flush()
+    assert 2 <= taken(start, reader.latestOffset(start, ReadAllAvailable())) <= 12
+    start = reader.reportLatestOffset()
+    for number in range(40):
+        kafka.set(opening(9000), "calls", f"{mark}-small-{number}", callback=bytes(100))
+    kafka.flush()
+    assert taken(start, reader.latestOffset(start, ReadAllAvailable())) >= 40
+
+
+def taken(start, end) -> int:
+    return sum(end[REQUEST].values()) - sum(start[REQUEST].values())
 
 
 def test_requests_meet_their_tick_whichever_comes_first(kafka, spark, folder, mark):

@@ -12,8 +12,8 @@ The watermark is on the ticks alone: were it on requests too, state would not be
 A stretch is handed out `early_s` before it begins, for a batch that takes in a burst holds the next tick up. Seconds are
 joined by the stretch, because with each batch Spark looks through the keys that are pending, not through the timers: a day
 has few thousand of them, whatever waits in it; and because requests that meet the same tick share a row (`packing`), which
-is what makes taking them in cheap. What is past or refused meets the next tick. A batch takes a bounded number of requests,
-so that a burst of them cannot keep ticks waiting. What comes out twice after a crash is dropped by the dispatcher.
+is what makes taking them in cheap. What is past or refused meets the next tick. A batch is bounded in requests and in
+bytes, so that a burst cannot keep ticks waiting. What comes out twice after a crash is dropped by the dispatcher.
 """
 
 from typing import TYPE_CHECKING

@@ -39,6 +39,8 @@ class FuturesOptions:
     batch_every: float = 2.5
     max_requests: int = 400_000
     """Most requests in one micro-batch."""
+    max_bytes: int = 256 * 1024 * 1024
+    """About the most bytes in it, as far as samples tell."""
     tick_every_s: int = 5
     """Of the oscillator's ticks one in so many is joined; a request that is late waits for the next of them."""
     stretch_s: int = 30

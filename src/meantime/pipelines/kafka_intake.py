@@ -5,22 +5,26 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.intake import FuturesOptions, Requests, taken_in, upcoming
 from meantime.pipelines.kafka_ranges import read_runs
-from meantime.pipelines.packing import pack
+from meantime.pipelines.packing import BESIDE_VALUE, pack
 from meantime.pipelines.ranges import Range
 from meantime.streams.model import Storage
-from meantime.timers.kafka_topics import admin_of, partitions_of
+from meantime.timers.kafka_topics import admin_of, client_settings, partitions_of
 from meantime.timers.topics import REQUEST
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Table
 
 ANSWER_WITHIN = 10.0
+SAMPLED_AT, SAMPLED, SAMPLED_WITHIN = 4, 5, 1.0
+"""At how many places of a range, how many requests, and for how many seconds these are waited for."""
+LED_BY_ANOTHER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+"""While brokers hear of a new leader one after the other, they say so."""
 _OLDEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _NEWEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -36,19 +40,44 @@ def newest(kafka: str) -> dict[int, int]:
 
 
 def _places(kafka: str, which: OffsetSpec) -> dict[int, int]:
-    admin = _admin(kafka)
-    try:
-        asked = {TopicPartition(REQUEST, partition): which for partition in range(partitions_of(admin, REQUEST))}
-        answers = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_WITHIN)
-        return {place.partition: answer.result().offset for place, answer in answers.items()}
-    except KafkaException as error:
-        raise StorageUnavailable(f"Kafka does not say where {REQUEST} ends: {error.args[0].str()}") from error
+    admin, give_up_at = _admin(kafka), time.monotonic() + ANSWER_WITHIN
+    while True:
+        try:
+            asked = {TopicPartition(REQUEST, partition): which for partition in range(partitions_of(admin, REQUEST))}
+            committed = IsolationLevel.READ_COMMITTED
+            answers = admin.list_offsets(asked, isolation_level=committed, request_timeout=ANSWER_WITHIN)
+            return {place.partition: answer.result().offset for place, answer in answers.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in LED_BY_ANOTHER or time.monotonic() > give_up_at:
+                raise StorageUnavailable(f"Kafka does not say where {REQUEST} ends: {error.args[0].str()}") from error
+        time.sleep(0.1)
 
 
 @cache
 def _admin(kafka: str) -> AdminClient:
     """One for all batches. It cannot be sent to a task, so it belongs to no object that is."""
     return admin_of(kafka)
+
+
+def weight(kafka: str, of: Range) -> int:
+    """About how many bytes each of these requests takes, by a few of them here and there; 0 if none could be had."""
+    consumer, sizes = _sampler(kafka), list[int]()
+    try:
+        for part in range(SAMPLED_AT):
+            consumer.assign([TopicPartition(of.topic, of.partition, of.first + of.count * part // SAMPLED_AT)])
+            some = consumer.consume(SAMPLED, SAMPLED_WITHIN)
+            sizes += [len(message) + BESIDE_VALUE for message in some if message.error() is None]
+    finally:
+        consumer.unassign()
+    return sum(sizes) // len(sizes) if sizes else 0
+
+
+@cache
+def _sampler(kafka: str) -> Consumer:
+    """Fetches little, for little is wanted of it."""
+    little = {"queued.min.messages": SAMPLED, "queued.max.messages.kbytes": 1024, "fetch.message.max.bytes": 64 * 1024}
+    reading = {"group.id": "meantime-timers-samples", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    return Consumer(client_settings(kafka, None, **little, **reading))
 
 
 def packs(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[RecordBatch]":

@@ -69,7 +69,20 @@ class RequestsReader(datasource.DataSourceStreamReader):
         return _offsets(kafka_intake.oldest(self._options.kafka))
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        return _offsets(advanced(_places(start), kafka_intake.newest(self._options.kafka), self._options.max_requests))
+        first, newest = _places(start), kafka_intake.newest(self._options.kafka)
+        return _offsets(advanced(first, newest, self._most(waiting(first, newest), first)))
+
+    def _most(self, counts: Mapping[int, int], first: Mapping[int, int]) -> int:
+        """How many requests a batch takes. If they could be too large together, the next ones are looked at."""
+        options = self._options
+        taken = min(sum(counts.values()), options.max_requests)
+        if taken * options.limits.max_request_bytes <= options.max_bytes:
+            return options.max_requests
+        longest = max(counts, key=lambda partition: counts[partition])
+        begin = first.get(longest, 0)
+        sampled = Range(REQUEST, REQUEST, 0, longest, begin, begin + min(counts[longest], options.max_requests))
+        weight = kafka_intake.weight(options.kafka, sampled) or options.limits.max_request_bytes
+        return max(1, min(options.max_requests, options.max_bytes // weight))
 
     def reportLatestOffset(self) -> Offsets:  # noqa: N802
         return _offsets(kafka_intake.newest(self._options.kafka))
@@ -90,11 +103,15 @@ class RequestsReader(datasource.DataSourceStreamReader):
 
 def advanced(start: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
     """Where a batch of at most so many requests ends; every partition gets its share of them."""
-    waiting = {partition: max(0, end - start.get(partition, 0)) for partition, end in ends.items()}
-    if sum(waiting.values()) > most:
-        given = shares({str(partition): count for partition, count in waiting.items()}, most)
-        waiting = {partition: given[str(partition)] for partition in waiting}
-    return {partition: start.get(partition, 0) + count for partition, count in waiting.items()}
+    counts = waiting(start, ends)
+    if sum(counts.values()) > most:
+        given = shares({str(partition): count for partition, count in counts.items()}, most)
+        counts = {partition: given[str(partition)] for partition in counts}
+    return {partition: start.get(partition, 0) + count for partition, count in counts.items()}
+
+
+def waiting(start: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+    return {partition: max(0, end - start.get(partition, 0)) for partition, end in ends.items()}
 
 
 def _offsets(places: Mapping[int, int]) -> Offsets:
