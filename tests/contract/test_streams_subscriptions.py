@@ -200,7 +200,7 @@ async def test_events_are_read_and_committed_once(world: World, client: httpx.As
     await orders.write(1, 2, 3)
     id = await subscribe(client, orders)
     assert (await client.get(f"/subscriptions/{id}/cursors")).json() == {"items": []}
-    async with streaming(client, id, commit_timeout=20) as reader:
+    async with streaming(client, id, commit_timeout=5) as reader:
         first, second = await reader.batch(), await reader.batch()
         assert set(first["cursor"]) == {"partition", "offset", "event_type", "cursor_token"}
         assert first["cursor"]["event_type"] == orders.name

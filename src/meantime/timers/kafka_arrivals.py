@@ -179,6 +179,7 @@ def _is_record(message: Message) -> bool:
     error = message.error()
     if error is None:
         return True
-    if error.fatal():
+    # What comes with a message says by its code alone that there is no going on.
+    if error.fatal() or error.code() == KafkaError._FATAL:
         raise StorageUnavailable(f"timer-due cannot be read: {error.str()}")
     return False

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 import msgspec
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from meantime.clock import Clock
@@ -24,6 +25,8 @@ from meantime.timers.kafka_topics import client_settings
 from meantime.timers.model import Outcomes, State
 from meantime.timers.share import Held
 from meantime.timers.topics import DONE, DUE, REJECTED
+
+log = structlog.get_logger(__name__)
 
 CHUNK = 500
 """Timers that are given the same instant; it is read just before they are handed to Kafka's client."""
@@ -253,6 +256,7 @@ class Firing:
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
+                log.info("kafka_is_asked_again", error=error.args[0].str())
             time.sleep(0.05)
 
 

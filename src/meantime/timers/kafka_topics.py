@@ -22,6 +22,9 @@ def client_settings(kafka: str, settings: Mapping[str, str] | None = None, **mor
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30_000,
+        # When no broker answers, the client would forget them all and begin anew, in the middle of a transaction, too: its
+        # calls then never return.
+        "metadata.recovery.strategy": "none",
         **(settings or {}),
         "bootstrap.servers": kafka,
         **more,
