@@ -81,6 +81,8 @@ class KafkaTarget:
 def _settings(buffer: str) -> dict[str, Any]:
     return {
         "transactional.id": f"meantime-{buffer}",
+        # Forgetting all brokers when none answers would leave a transaction hanging.
+        "metadata.recovery.strategy": "none",
         "acks": "all",
         "linger.ms": 2,
         "compression.type": "lz4",
