@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.stack.postgres import last_report
 from meantime.timers.future import encode
+from meantime.timers.kafka_arrivals import RequestTopic
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
 
@@ -304,3 +305,26 @@ def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(s
     fired = site.all_of(still.topic, still.count, within=120)
     assert Counter(map(token_of, fired)) == Counter(f"far-{number}" for number in range(still.count))
     assert min(map(lateness_of, fired)) >= 0
+
+
+def test_how_far_requests_have_been_read_is_known_soon_after_kafka_was_killed(site):
+    ends = site.ends(REQUEST)
+    requests = RequestTopic(site.kafka, None)
+    try:
+        requests.start(len(ends), ends, 0)
+        _covered(requests, within=20)
+        site.kill("kafka-1")
+        assert site.ends(REQUEST) == ends, "Kafka has lost requests"
+        _covered(requests, within=15)
+    finally:
+        requests.close()
+
+
+def _covered(requests: RequestTopic, within: float) -> None:
+    """All that Kafka has by now has been read."""
+    asked_ms, deadline = round(time.time() * 1000), time.monotonic() + within
+    while requests.look() < asked_ms:
+        assert time.monotonic() < deadline, "it is not known how far requests have been read"
+        requests.ask_for_ends(round(time.time() * 1000), asked_ms)
+        list(requests.poll(500))
+        time.sleep(0.01)

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 ANSWER_WITHIN = 10.0
 SAMPLED_AT, SAMPLED, SAMPLED_WITHIN = 4, 5, 1.0
 """At how many places of a range, how many requests, and for how many seconds these are waited for."""
-LED_BY_ANOTHER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+LED_BY_ANOTHER = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
 """While brokers hear of a new leader one after the other, they say so."""
 _OLDEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _NEWEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]

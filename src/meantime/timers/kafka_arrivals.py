@@ -6,8 +6,10 @@ came a second before its timer has no time to go through the Spark job.
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future as Promise
+from contextlib import suppress
 from typing import Any
 
+import structlog
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -17,8 +19,11 @@ from meantime.timers.kafka_topics import client_settings
 from meantime.timers.model import Record
 from meantime.timers.topics import DUE, REQUEST
 
+log = structlog.get_logger(__name__)
+
 GROUP = "meantime-dispatcher"
 ANSWER_WITHIN = 15.0
+LEADERS_WITHIN = 1.0
 SESSION_MS = 8_000
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -144,10 +149,18 @@ class RequestTopic:
             (asked_ms, answers), self._asking = self._asking, None
             try:
                 ends = {place.partition: answer.result().offset for place, answer in answers.items()}
-            except KafkaException:
-                return self.coverage.covered_ms
-            self.coverage.learn(asked_ms, ends)
+            except KafkaException as error:
+                log.info("ends_not_known", error=error.args[0].str())
+                self._look_for_leaders()
+            else:
+                self.coverage.learn(asked_ms, ends)
         return self.coverage.look()
+
+    def _look_for_leaders(self) -> None:
+        """The admin client asks whom it knows to lead, and how often a new one had been elected then; once that is out of
+        date, it is refused each time and does not look by itself."""
+        with suppress(KafkaException):
+            self._admin.list_topics(REQUEST, LEADERS_WITHIN)
 
     def close(self) -> None:
         self._consumer.close()
