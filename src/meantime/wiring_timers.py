@@ -24,6 +24,7 @@ from meantime.coordination.session import Session, open_session
 from meantime.coordination.tasks import running
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
+from meantime.ending import end
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.intake import FuturesOptions
 from meantime.pipelines.running import Engine, run_futures
@@ -70,12 +71,15 @@ def run(work: Callable[[Base], Awaitable[None]], config: Config, name: str) -> N
 
 async def _until_stopped(work: Callable[[Base], Awaitable[None]], config: Config, name: str) -> None:
     async with open_base(config, name) as base:
-        task = asyncio.ensure_future(work(base))
+        stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        working, stopping = asyncio.ensure_future(work(base)), asyncio.create_task(stop.wait())
         log.info("started")
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        outcome, _ = await end(working, stopping)
+        if isinstance(outcome, Exception):
+            raise outcome
     log.info("stopped")
 
 

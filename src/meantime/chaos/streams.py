@@ -10,7 +10,6 @@ import random
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -21,6 +20,7 @@ from meantime.chaos.accidents import DECK, Accident, Site
 from meantime.chaos.actors import Publisher, Reader, switch
 from meantime.chaos.histories import Lane, Mark, Published, Verdict, judge
 from meantime.chaos.leftovers import Leftovers, look_for_leftovers
+from meantime.ending import end
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
@@ -233,8 +233,6 @@ def _merged(readers: list[Reader]) -> dict[Lane, list[Mark]]:
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task
+    for outcome in await end(*tasks):
+        if isinstance(outcome, Exception):
+            raise outcome

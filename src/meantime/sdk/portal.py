@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
+from meantime.ending import end
+
 T = TypeVar("T")
 
 CLOSED_WITHIN = 10.0
@@ -55,13 +57,6 @@ class Portal:
 
     def _serve(self) -> None:
         self._loop.run_forever()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(_settled(tasks))
+        self._loop.run_until_complete(end(*asyncio.all_tasks(self._loop)))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
-
-
-async def _settled(tasks: set[asyncio.Task[Any]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -52,6 +52,8 @@ class Books:
         self._store = store
         self._options = options
         self._places: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}
+        """Where partitions ended when they had been read to the end: marks of transactions lie behind their last records."""
         self._stale = True
         common = client_settings(kafka, settings)
         self._consumer = Consumer(
@@ -59,6 +61,7 @@ class Books:
                 **common,
                 "group.id": GROUP,
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "isolation.level": "read_committed",
                 "session.timeout.ms": 8_000,
                 "partition.assignment.strategy": "range",
@@ -85,31 +88,34 @@ class Books:
         if self._stale:
             await self._go_to_places()
             return 0
-        batch = Batch()
+        batch, ends = Batch(), dict[Place, int]()
         for message in messages:
-            self._note(batch, message)
+            error = message.error()
+            if error is None:
+                self._note(batch, message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends[_place(message)] = message.offset() or 0
         if batch.places:
             began = asyncio.get_running_loop().time()
             await asyncio.to_thread(self._reject, batch.rejected)
             await self._ledger.write(batch)
             self._places |= {place: next_offset for place, (_, next_offset) in batch.places.items()}
             await self._rest(asyncio.get_running_loop().time() - began, len(messages))
+        self._ends |= ends
         return len(messages)
 
     async def report(self) -> LedgerReport:
         ends = {
             place: self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)[1] for place in self._places
         }
-        return LedgerReport(sum(max(0, ends[place] - offset) for place, offset in self._places.items()))
+        read = {place: max(offset, self._ends.get(place, 0)) for place, offset in self._places.items()}
+        return LedgerReport(sum(max(0, ends[place] - offset) for place, offset in read.items()))
 
     def close(self) -> None:
         self._consumer.close()
 
     def _note(self, batch: Batch, message: Message) -> None:
-        if message.error() is not None:
-            return
-        record = record_of(message)
-        place = (message.topic() or "", record.partition)
+        record, place = record_of(message), _place(message)
         if place not in self._places or record.offset < self._places[place]:
             return
         if place[0] == REQUEST:
@@ -122,14 +128,14 @@ class Books:
         self._stale = True
 
     def _revoked(self, _: Consumer, __: list[TopicPartition]) -> None:
-        self._stale, self._places = True, {}
+        self._stale, self._places, self._ends = True, {}, {}
 
     async def _go_to_places(self) -> None:
         """Start where the tables say, whoever wrote them last."""
         mine: list[Place] = [(place.topic, place.partition) for place in self._consumer.assignment()]
         await self._store.begin_progress(mine)
         known = await self._store.progress()
-        self._places = {place: known[place] for place in mine}
+        self._places, self._ends = {place: known[place] for place in mine}, {}
         for (topic, partition), offset in self._places.items():
             try:
                 self._consumer.seek(TopicPartition(topic, partition, offset))
@@ -166,3 +172,7 @@ class Books:
             if topic == REQUEST
         }
         return sum(max(0, end - reached.get(number, 0)) for number, end in ends.items())
+
+
+def _place(message: Message) -> Place:
+    return message.topic() or "", message.partition() or 0
