@@ -79,25 +79,30 @@ def rounds(ranges: Iterable[Range]) -> list[dict[Place, Range]]:
 def _read(storage: Storage, left: dict[Place, Range]) -> Iterator[list[Run]]:
     """All at once, so that finding the leaders of many short timelines costs one waiting and not one each."""
     consumer = _consumer(storage)
+    only = next(iter(left)) if len(left) == 1 else None
     try:
         consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
         while left:
-            if runs := _step(consumer, left):
+            if runs := _step(consumer, left, only):
                 yield runs
     finally:
         consumer.close()
 
 
-def _step(consumer: Consumer, left: dict[Place, Range]) -> list[Run]:
-    """What comes next, by range. `left` is what is still to be read; ranges that are done leave it."""
+def _step(consumer: Consumer, left: dict[Place, Range], only: Place | None) -> list[Run]:
+    """What comes next, by range. `left` is what is still to be read; ranges that are done leave it. Where there is `only`
+    one place, nobody has to look where each of many thousand records comes from."""
     runs = []
-    for place, taken in _by_place(_taken(consumer, left)).items():
+    messages = _taken(consumer, left)
+    for place, taken in (_by_place(messages) if only is None else {only: messages}).items():
         wanted = left.get(place)
         if wanted is None:
             _check(taken, left)
             continue
-        reached = max(_reached(message, wanted) for message in _ends(taken))
-        if records := _records(taken, wanted, reached):
+        others = [message for message in taken if message.error() is not None]
+        # The last one tells how far it went, and so do all that are no records.
+        reached = max(_reached(message, wanted) for message in (taken[-1], *others))
+        if records := _records(taken, others, wanted, reached):
             runs.append((wanted, records))
         if reached >= wanted.end:
             del left[place]
@@ -129,13 +134,8 @@ def _check(messages: list[Any], left: Mapping[Place, Range]) -> None:
             _reached(message, next(iter(left.values())))
 
 
-def _ends(messages: list[Any]) -> list[Any]:
-    """What tells how far it went: the last one, and all that are no records."""
-    return [messages[-1], *(message for message in messages if message.error() is not None)]
-
-
-def _records(messages: list[Any], wanted: Range, reached: int) -> list[Any]:
-    records = [message for message in messages if message.error() is None]
+def _records(messages: list[Any], others: list[Any], wanted: Range, reached: int) -> list[Any]:
+    records = [message for message in messages if message.error() is None] if others else messages
     if reached <= wanted.end:
         return records
     return [message for message in records if int(message.offset() or 0) < wanted.end]

@@ -25,6 +25,8 @@ GROUP = "meantime-dispatcher"
 ANSWER_WITHIN = 15.0
 LEADERS_WITHIN = 1.0
 SESSION_MS = 8_000
+FETCHING = {"fetch.wait.max.ms": 100, "fetch.queue.backoff.ms": 10, "queued.max.messages.kbytes": 65_536}
+"""The client has records ready, and does not rest for a second, as it would, whenever it has enough of them."""
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 Begin = Callable[[int], int]
@@ -48,8 +50,7 @@ class DueTopic:
                     "max.poll.interval.ms": 60_000,
                     "enable.auto.commit": False,
                     "isolation.level": "read_committed",
-                    "fetch.wait.max.ms": 100,
-                    "queued.max.messages.kbytes": 65_536,
+                    **FETCHING,
                 },
             )
         )
@@ -103,8 +104,7 @@ class RequestTopic:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
-                "queued.max.messages.kbytes": 65_536,
+                **FETCHING,
                 "auto.offset.reset": "earliest",
             }
         )
