@@ -35,8 +35,8 @@ class LedgerOptions:
     most: int = 5000
     """Most records at once; one record of `timer-done` holds many timers."""
     wait_for: float = 0.25
-    share_of_time: float = 0.7
-    """How much of the time may be spent writing: firing comes first."""
+    share_of_time: float = 0.8
+    """How much of the time may be spent on what has been read: firing comes first."""
     share_in_a_burst: float = 0.2
     """The same while the join has yet to take in more than `burst` requests: that comes first, too."""
     burst: int = 50_000
@@ -88,6 +88,7 @@ class Books:
         if self._stale:
             await self._go_to_places()
             return 0
+        began = asyncio.get_running_loop().time()
         batch, ends = Batch(), dict[Place, int]()
         for message in messages:
             error = message.error()
@@ -96,7 +97,6 @@ class Books:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[_place(message)] = message.offset() or 0
         if batch.places:
-            began = asyncio.get_running_loop().time()
             await asyncio.to_thread(self._reject, batch.rejected)
             await self._ledger.write(batch)
             self._places |= {place: next_offset for place, (_, next_offset) in batch.places.items()}
