@@ -18,6 +18,11 @@ class Theft:
     def spared(self, second: int) -> bool:
         return self._stolen.get(second, 0.0) <= SHARE
 
+    def share(self, first: int, last: int) -> float:
+        """Of the processors' time from one second to another."""
+        found = [self._stolen[second] for second in range(first, last + 1) if second in self._stolen]
+        return sum(found) / max(1, len(found))
+
     def _watch(self) -> None:
         stolen, total = _ticks()
         while True:

@@ -86,6 +86,17 @@ class Result:
         return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else float("nan")
 
 
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Requests a second, and the share of the processors' time that was stolen meanwhile."""
+
+    speed: float
+    stolen: float
+
+    def __str__(self) -> str:
+        return f"{self.speed:,.0f} a second ({self.stolen:.1%} stolen)"
+
+
 class Side:
     """One of the two. `joined` tells how many requests its join has taken in since it began."""
 
@@ -156,22 +167,22 @@ class Side:
         self.write(second for _ in range(size))
         return self.read(size, second + 60)
 
-    def absorbed(self, burst: int) -> tuple[float, Result]:
-        """Far requests a second, and how late timers were meanwhile."""
+    def absorbed(self, burst: int) -> tuple[Intake, Result]:
+        """How fast far requests are taken in, and how late timers are meanwhile."""
         self.new_topic()
         start = int(time.time()) + AHEAD_S
         small = self.write(start + offset for offset in range(20) for _ in range(200))
         self._join(written(self.kafka, self.requests))
         time.sleep(max(0.0, start - 2 - time.time()))
-        began = time.monotonic()
-        far = int(time.time()) + 7000
+        began = time.time()
+        far = int(began) + 7000
         self.write(far + number % 80_000 for number in range(burst))
         self._join(written(self.kafka, self.requests))
-        took = time.monotonic() - began
+        ended = time.time()
         meanwhile = self.read(small, start + 80)
         # They were read after the burst, so when they were seen says nothing.
         meanwhile.seen.clear()
-        return burst / took, meanwhile
+        return Intake(burst / (ended - began), THEFT.share(int(began), int(ended))), meanwhile
 
     def with_pending(self, pending: int) -> tuple[Upkeep, Result]:
         """1,000 fires a second while so many wait for a second of the coming day."""
@@ -273,6 +284,7 @@ class Measured:
     fires: dict[str, Result] = field(default_factory=dict)
     buckets: dict[str, Result] = field(default_factory=dict)
     bursts: dict[str, Result] = field(default_factory=dict)
+    intakes: dict[str, Intake] = field(default_factory=dict)
 
     def run(self, side: Side, asked: argparse.Namespace) -> None:
         side.fires(asked.rate or SOME, WARM_UP_S)
@@ -285,9 +297,27 @@ class Measured:
         if asked.pending and side.name == "meantime":
             show_pending({pending: side.with_pending(pending) for pending in (FEW, asked.pending)})
         if asked.burst:
-            speed, meanwhile = side.absorbed(asked.burst)
-            self.bursts[f"{side.name}, {speed:,.0f} absorbed/s"] = meanwhile
+            self.intakes[side.name], self.bursts[side.name] = side.absorbed(asked.burst)
             show(f"200 fires a second while {asked.burst:,} far requests are absorbed (milliseconds)", self.bursts)
+            console.print("absorbed:", ", ".join(f"{name} {intake}" for name, intake in self.intakes.items()))
+
+    def compare(self) -> None:
+        """Ours ÷ the peer's, of what both have been measured at."""
+        for title, results, target in (
+            ("late p99 of fires", self.fires, " (target ≤ 0.5)"),
+            ("late p99 of one second", self.buckets, ""),
+            ("late p99 during the burst", self.bursts, ""),
+        ):
+            if len(results) == 2:
+                mine, other = (result.part(result.late, 0.99) for result in results.values())
+                console.print(f"{title}, meantime ÷ Kafka Streams: {mine / max(other, 1):.2f}{target}")
+        if len(self.intakes) == 2:
+            mine, other = self.intakes.values()
+            had = mine.speed / (1 - mine.stolen) / (other.speed / (1 - other.stolen))
+            console.print(
+                f"absorbed, meantime ÷ Kafka Streams: {mine.speed / other.speed:.2f}, by the processors' time that each had "
+                f"{had:.2f} (target ≥ 1)"
+            )
 
 
 def main() -> None:
@@ -310,6 +340,7 @@ def main() -> None:
                     measured.run(side, asked)
             except Missing as error:
                 console.print(f"the peer is missing: {error}")
+    measured.compare()
 
 
 if __name__ == "__main__":
