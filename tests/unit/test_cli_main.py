@@ -12,7 +12,7 @@ from typer.main import get_command
 from meantime import errors
 from meantime.cli.exits import EXITS, exit_of
 from meantime.cli.load import fitting_step
-from meantime.cli.main import build, run
+from meantime.cli.main import COMMANDS, build, run
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -104,6 +104,18 @@ def test_every_command_has_an_example_that_begins_with_itself() -> None:
     for name, command in commands(get_command(build())):
         assert "Example: " in command.help, name
         assert f"meantime {name}" in command.help, name
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_a_command_is_looked_for_in_the_module_that_has_it(module: str) -> None:
+    for name in COMMANDS[module]:
+        assert set(get_command(build(name)).commands) == set(COMMANDS[module])
+
+
+def test_whatever_is_no_command_brings_them_all() -> None:
+    everything = {name for names in COMMANDS.values() for name in names}
+    for asked in ([], ["--help"], ["nonsense"]):
+        assert set(get_command(build(*asked)).commands) == everything
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -1,7 +1,7 @@
 """The command `meantime`: puts the groups of commands together and turns errors into exit codes.
 
-Each module of commands offers `register(app)`. Modules are imported here, so what they need beyond the command line itself
-is imported where it is used: `meantime --help` must not wait for drivers.
+Each module of commands offers `register(app)`, and is imported only for one of its commands, or for what concerns them all,
+like `--help`. What it needs beyond the command line itself is imported where it is used: help must not wait for drivers.
 """
 
 import sys
@@ -17,25 +17,26 @@ from meantime.cli.exits import INTERRUPTED, READER_GONE, epilog, exit_of
 from meantime.cli.output import drop_output
 from meantime.errors import MeantimeError
 
-MODULES = (
-    "stack",
-    "node",
-    "event_types",
-    "publish",
-    "tail",
-    "switch",
-    "storages",
-    "topics",
-    "schedule",
-    "consume",
-    "load",
-    "timers",
-    "workers",
-    "pipelines",
-    "bench",
-    "chaos",
-    "guidance",
-)
+COMMANDS = {
+    "stack": ("up", "down", "status"),
+    "node": ("node", "migrate", "config", "demo", "keys"),
+    "event_types": ("event-types",),
+    "publish": ("publish",),
+    "tail": ("tail",),
+    "switch": ("switch",),
+    "storages": ("storages",),
+    "topics": ("topics",),
+    "schedule": ("schedule",),
+    "consume": ("consume",),
+    "load": ("load",),
+    "timers": ("oscillator", "futures", "dispatcher", "ledger", "timers"),
+    "workers": ("worker", "apps"),
+    "pipelines": ("pipeline",),
+    "bench": ("bench",),
+    "chaos": ("chaos",),
+    "guidance": ("completion", "help"),
+}
+"""The modules, and which of them has which command."""
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code."""
     try:
-        get_command(build()).main(list(arguments), prog_name="meantime")
+        get_command(build(*arguments[:1])).main(list(arguments), prog_name="meantime")
     except SystemExit as end:
         return _flushed(end.code if isinstance(end.code, int) else int(end.code is not None))
     except KeyboardInterrupt:
@@ -55,7 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     return _flushed(0)
 
 
-def build() -> typer.Typer:
+def build(*asked: str) -> typer.Typer:
+    """All commands; with the name of one only those beside which it is."""
     app = typer.Typer(
         no_args_is_help=True,
         epilog=epilog(),
@@ -64,7 +66,7 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
     )
     app.callback()(root)
-    for name in MODULES:
+    for name in [name for name, commands in COMMANDS.items() if set(asked) & set(commands)] or COMMANDS:
         _register(app, f"meantime.cli.{name}")
     return app
 
