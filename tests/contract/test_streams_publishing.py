@@ -258,6 +258,7 @@ async def test_a_topic_by_append_time_is_sealed_without_storing_a_probe(node: No
     await sealer.seal_surveyed(topic, surveyed)
     await sealer.prove(topic, 1)
     assert await sealer.end(topic, 1, await sealer.ends(topic, 1)) == (-1,)
+    assert (await sealer.survey(topic))["max.message.bytes"] is None, "a seal is nothing to be put back"
     await sealer.open_again(topic, surveyed)
     settings = await admin.topic_settings(topic)
     assert settings["max.message.bytes"] == ("5000", True)

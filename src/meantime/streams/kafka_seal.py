@@ -30,6 +30,7 @@ REFUSES_THE_FUTURE = {TIMESTAMP_TYPE: "CreateTime", TIMESTAMP_LIMIT: "3600000"}
 
 _AHEAD_MS = 180 * 24 * 3600 * 1000
 _PROVE_FOR = 5.0
+_OPEN_WITHIN = 5.0
 _REACHES_BROKERS_WITHIN = 1.0
 
 
@@ -41,9 +42,11 @@ class Sealer:
         self._producer: Producer | None = None
 
     async def survey(self, topic: str) -> dict[str, str | None]:
-        """The topic's own settings that a seal would change, to be put back if the switch fails."""
+        """The topic's own settings that a seal would change, to be put back if the switch fails. A seal that is still there
+        is none of them: put back, it would stay for ever."""
         settings = await self.admin.topic_settings(topic)
-        return {name: settings[name][0] if settings[name][1] else None for name in _changes(settings)}
+        own = {name: settings[name][0] if settings[name][1] else None for name in _changes(settings)}
+        return own | OPEN_AGAIN if own[SIZE_LIMIT] == SEALED_BYTES else own
 
     async def make_probeable(self, topic: str) -> None:
         """Tell a topic that would store a probe to refuse it, well before the first one is sent: a change reaches the
@@ -68,7 +71,13 @@ class Sealer:
         await self.admin.change(topic, {name: _SEAL[name] for name in surveyed})
 
     async def open_again(self, topic: str, surveyed: Settings) -> None:
+        """Returns when its storage shows it, so that whoever surveys it next does not take the seal for its own."""
         await self.admin.change(topic, OPEN_AGAIN | dict(surveyed))
+        deadline = time.monotonic() + _OPEN_WITHIN
+        while (await self.admin.topic_settings(topic))[SIZE_LIMIT][0] == SEALED_BYTES:
+            if time.monotonic() > deadline:
+                raise StorageUnavailable(f"topic {topic!r} is not open yet", storage_id=self.admin.storage.id)
+            await asyncio.sleep(0.02)
 
     async def prove(self, topic: str, partitions: int) -> None:
         """Return once every partition has refused a probe because of the seal."""
