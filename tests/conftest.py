@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
+import httpx
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
@@ -59,9 +61,36 @@ LONG = (
 """Files that take long begin first, so that no lane is still busy with one when the others have nothing left."""
 
 
+IN_TURNS = {
+    "streams": ("streams_faults", "reading_faults"),
+    "nodes": ("nodes", "topics_faults", "workers_sharing"),
+}
+"""Files that break a stack and leave it whole: they run one after the other in one lane, on one stack."""
+GROUPS = {f"test_{file}": group for group, files in IN_TURNS.items() for file in files}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {f"test_{name}": place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+    first = {group: min(places[f"test_{file}"] for file in files) for group, files in IN_TURNS.items()}
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        own = places.get(item.path.stem, len(places))
+        return first.get(GROUPS.get(item.path.stem, ""), own), own
+
+    items.sort(key=place)
+
+
+class Lanes(LoadFileScheduling):
+    """A lane takes a file at a time, or all that take turns on one stack."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return GROUPS.get(Path(file).stem, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 TURN = pytest.StashKey[IO[str]]()
@@ -191,6 +220,75 @@ def cluster(pytestconfig: pytest.Config) -> RunningStack:
     # The nodes make the topics of timers, as small as the tests of timers on these services need them.
     node_env = {"MEANTIME_TIMERS_SHARES": "2"}
     return _share(pytestconfig, "cluster", nodes=2, kafka=2, port=free_ports(2), node_env=node_env)
+
+
+@dataclass(frozen=True, slots=True)
+class Breakable(RunningStack):
+    """A stack that files take turns in breaking; `fault_file` is where its nodes read of accidents to come."""
+
+    fault_file: Path
+
+    def is_whole(self) -> bool:
+        """Whether all its nodes see all its nodes, and all of them healthy."""
+        healthy = {node.id: "healthy" for node in self.places.nodes}
+        try:
+            return self.status().ready and all(_states(url) == healthy for url in self.urls)
+        except httpx.HTTPError:
+            return False
+
+    def until_whole(self, within: float = 40.0) -> bool:
+        deadline = time.monotonic() + within
+        while not (whole := self.is_whole()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return whole
+
+
+def _states(url: str) -> dict[str, str]:
+    answer = httpx.get(f"{url}/nodes", trust_env=False, verify=False)
+    return {node["id"]: node["state"] for node in answer.json()["nodes"]}
+
+
+@contextmanager
+def _breakable(group: str) -> Iterator[Breakable]:
+    """For streams what the fault suite needs; otherwise as `meantime up` does it."""
+    from meantime.chaos.streams import Plan, staged
+
+    with ExitStack() as opened:
+        data = opened.enter_context(short_lived_folder()) / "data"
+        if group == "streams":
+            places, site = opened.enter_context(staged(data, Plan(session_timeout=2.0), print))
+            yield Breakable(places, Folder(data), site.fault_file)
+        else:
+            places = opened.enter_context(running(data, nodes=3, port=free_ports(3)))
+            yield Breakable(places, Folder(data), data.parent / "fault")
+
+
+BROKEN = pytest.StashKey[tuple[Breakable, ExitStack]]()
+
+
+@pytest.fixture(scope="module")
+def breakable(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Breakable:
+    """The stack of the files that take turns, whole again; one that does not recover is replaced."""
+    if BROKEN in pytestconfig.stash and not pytestconfig.stash[BROKEN][0].until_whole():
+        _stop_breakable(pytestconfig)
+    if BROKEN not in pytestconfig.stash:
+        opened = ExitStack()
+        stack = opened.enter_context(_breakable(GROUPS[request.path.stem]))
+        pytestconfig.stash[BROKEN] = (stack, opened)
+    return pytestconfig.stash[BROKEN][0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After the last one of its files a stack is stopped."""
+    if nextitem is None or GROUPS.get(nextitem.path.stem) != GROUPS.get(item.path.stem):
+        _stop_breakable(item.config)
+
+
+def _stop_breakable(config: pytest.Config) -> None:
+    if BROKEN in config.stash:
+        config.stash[BROKEN][1].close()
+        del config.stash[BROKEN]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
@@ -11,15 +11,14 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from conftest import RunningStack, StackOf
+from conftest import Breakable
 
 PARTITIONS = 2
 
 
 @pytest.fixture(scope="module")
-def stack(stack_of: StackOf) -> Iterator[RunningStack]:
-    with stack_of(nodes=2, kafka=2, MEANTIME_SESSION_TIMEOUT="2") as stack:
-        yield stack
+def stack(breakable: Breakable) -> Breakable:
+    return breakable
 
 
 class Orders:
@@ -104,8 +103,8 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_readers_do_not_notice_switches(stack: RunningStack, client: httpx.AsyncClient) -> None:
-    one, two = stack.urls
+async def test_readers_do_not_notice_switches(stack: Breakable, client: httpx.AsyncClient) -> None:
+    one, two, _ = stack.urls
     orders = Orders(client, one)
     await orders.create()
     id = await subscribe(client, two, orders)
@@ -149,9 +148,9 @@ async def test_readers_do_not_notice_switches(stack: RunningStack, client: httpx
 
 
 async def test_a_frozen_node_loses_its_partitions_and_its_stream_cannot_commit_when_it_thaws(
-    stack: RunningStack, client: httpx.AsyncClient
+    stack: Breakable, client: httpx.AsyncClient
 ) -> None:
-    one, two = stack.urls
+    one, two, _ = stack.urls
     orders = Orders(client, one)
     await orders.create()
     await orders.publish(0, 20)
@@ -173,9 +172,9 @@ async def test_a_frozen_node_loses_its_partitions_and_its_stream_cannot_commit_w
 
 
 async def test_what_a_killed_node_had_sent_can_be_committed_elsewhere_until_somebody_else_reads_it(
-    stack: RunningStack, client: httpx.AsyncClient
+    stack: Breakable, client: httpx.AsyncClient
 ) -> None:
-    one, two = stack.urls
+    one, two, _ = stack.urls
     orders = Orders(client, one)
     await orders.create()
     await orders.publish(0, 20)

@@ -6,14 +6,13 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from meantime.chaos.accidents import DECK
-from meantime.chaos.streams import Plan, run
+from conftest import Breakable
+from meantime.chaos.accidents import DECK, Site
+from meantime.chaos.streams import Plan, play
 from meantime.errors import StorageUnavailable
 
 SHORT = [
@@ -30,9 +29,10 @@ SHORT = [
 
 
 @pytest.mark.timeout(400)
-def test_nothing_is_lost_twice_or_out_of_order_whatever_dies(folder: Path) -> None:
-    plan = Plan(seed=3, switches=len(SHORT), event_types=2, accidents=SHORT, session_timeout=2.0)
-    report = run(folder / "stack", plan, print)
+def test_nothing_is_lost_twice_or_out_of_order_whatever_dies(breakable: Breakable) -> None:
+    plan = Plan(seed=3, switches=len(SHORT), event_types=2, accidents=SHORT, session_timeout=2.0, pause=0.02)
+    site = Site(breakable.folder, breakable.fault_file, freeze_for=plan.session_timeout * 2.5)
+    report = play(breakable.places, site, plan, print)
     assert report.good, "\n".join(report.lines())
     assert report.switched == len(SHORT)
     assert report.acknowledged > 1000
@@ -53,17 +53,18 @@ def read_all(url: str, name: str) -> list[int]:
 
 
 @pytest.mark.timeout(300)
-def test_a_dead_storage_can_be_left_by_force_and_what_was_acknowledged_is_kept(stack_of: Any) -> None:
-    with stack_of(nodes=2, kafka=2) as stack:
-        one, two = (httpx.Client(base_url=url, timeout=60.0) for url in stack.urls)
-        name = "orders"
-        assert one.post("/event-types", json={"name": name, "category": "undefined"}).status_code == 201
-        path = f"/event-types/{name}/timelines"
-        assert one.post(path, json={"storage_id": "kafka-2"}).status_code == 201
-        assert publish(one, name, 1, 2, 3).status_code == 200
-        assert publish(two, name, 4).status_code == 200
+def test_a_dead_storage_can_be_left_by_force_and_what_was_acknowledged_is_kept(breakable: Breakable) -> None:
+    assert breakable.until_whole()
+    one, two = (httpx.Client(base_url=url, timeout=60.0) for url in breakable.urls[:2])
+    name = "orders"
+    assert one.post("/event-types", json={"name": name, "category": "undefined"}).status_code == 201
+    path = f"/event-types/{name}/timelines"
+    assert one.post(path, json={"storage_id": "kafka-2"}).status_code == 201
+    assert publish(one, name, 1, 2, 3).status_code == 200
+    assert publish(two, name, 4).status_code == 200
 
-        stack.send("kafka-2", signal.SIGSTOP)
+    breakable.send("kafka-2", signal.SIGSTOP)
+    try:
         refused = one.post(path, json={"storage_id": "default"})
         assert refused.status_code == 503, refused.text
         assert len(one.get(path).json()) == 2
@@ -77,10 +78,10 @@ def test_a_dead_storage_can_be_left_by_force_and_what_was_acknowledged_is_kept(s
         closed = one.get(path).json()[1]
         assert closed["latest_position"] == {"offsets": [3]}
         assert publish(two, name, 5, 6).status_code == 200
-
-        stack.send("kafka-2", signal.SIGCONT)
-        asyncio.run(_until_sealed(stack.places.kafka[1], closed["topic"]))
-        assert read_all(stack.urls[1], name) == [1, 2, 3, 4, 5, 6]
+    finally:
+        breakable.send("kafka-2", signal.SIGCONT)
+    asyncio.run(_until_sealed(breakable.places.kafka[1], closed["topic"]))
+    assert read_all(breakable.urls[1], name) == [1, 2, 3, 4, 5, 6]
 
 
 async def _until_sealed(servers: str, topic: str) -> None:

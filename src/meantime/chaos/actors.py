@@ -22,11 +22,12 @@ TRANSPORT_TROUBLE = (httpx.HTTPError, OSError)
 class Publisher:
     """Sends numbered events to one lane, one batch after the other."""
 
-    def __init__(self, name: str, lane: Lane, urls: Sequence[str], rng: random.Random) -> None:
+    def __init__(self, name: str, lane: Lane, urls: Sequence[str], rng: random.Random, pause: float = 0.0) -> None:
         self.history = Published(lane, name)
         self.surprises: list[str] = []
         self._urls = itertools.cycle(rng.sample(urls, len(urls)))
         self._rng = rng
+        self._pause = pause
         self._next = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -36,6 +37,7 @@ class Publisher:
                 if not await self._publish(client, url):
                     url = next(self._urls)
                     await asyncio.sleep(0.05)
+                await asyncio.sleep(self._pause)
 
     async def _publish(self, client: httpx.AsyncClient, url: str) -> bool:
         """Whether to stay with this node."""

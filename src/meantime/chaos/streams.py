@@ -9,7 +9,8 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -40,6 +41,8 @@ class Plan:
     nodes: int = 3
     accidents: Sequence[Accident] = DECK
     session_timeout: float = 4.0
+    pause: float = 0.0
+    """Seconds between two batches of a publisher."""
 
 
 @dataclass(slots=True)
@@ -89,6 +92,13 @@ class Report:
 
 def run(data: Path, plan: Plan, tell: Tell) -> Report:
     """Start a stack in `data`, put it through the plan, stop it."""
+    with staged(data, plan, tell) as (places, site):
+        return play(places, site, plan, tell)
+
+
+@contextmanager
+def staged(data: Path, plan: Plan, tell: Tell) -> Iterator[tuple[Places, Site]]:
+    """A stack in `data` as the plan needs it, for as long as the block runs."""
     fault_file = data.parent / f"fault-{uuid4().hex[:8]}"
     environment = {
         "MEANTIME_FAULT_POINT": str(fault_file),
@@ -98,8 +108,12 @@ def run(data: Path, plan: Plan, tell: Tell) -> Report:
     tell(f"starting {plan.nodes} nodes and two Kafka clusters (seed {plan.seed})")
     port = free_block(plan.nodes, random.Random(f"{data}{time.time_ns()}"))
     with running(data, nodes=plan.nodes, kafka=2, port=port, node_env=environment) as places:
-        site = Site(Folder(data), fault_file, freeze_for=plan.session_timeout * 2.5)
-        return asyncio.run(Play(places, site, plan, tell).act())
+        yield places, Site(Folder(data), fault_file, freeze_for=plan.session_timeout * 2.5)
+
+
+def play(places: Places, site: Site, plan: Plan, tell: Tell) -> Report:
+    """Put a stack that runs through the plan."""
+    return asyncio.run(Play(places, site, plan, tell).act())
 
 
 def free_block(size: int, rng: random.Random) -> int:
@@ -132,7 +146,7 @@ class Play:
         await self._declare()
         lanes = [Lane(name, partition) for name in self._event_types for partition in range(self._plan.partitions)]
         urls = list(self._urls.values())
-        publishers = [Publisher(f"p{number}", lane, urls, self._rng) for number, lane in enumerate(lanes)]
+        publishers = [Publisher(f"p{number}", lane, urls, self._rng, self._plan.pause) for number, lane in enumerate(lanes)]
         readers = [Reader(name, self._plan.partitions, urls, self._rng) for name in self._event_types]
         stop = asyncio.Event()
         publishing = [asyncio.create_task(publisher.run(stop)) for publisher in publishers]
