@@ -9,10 +9,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import httpx
@@ -22,6 +24,7 @@ from xdist.scheduler import LoadFileScheduling
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
+from meantime.stack.nodes import environment
 from meantime.stack.ports import is_free
 from meantime.stack.session import running
 
@@ -128,6 +131,14 @@ class RunningStack:
         pid = self.pid(name)
         os.kill(pid, number)
         return pid
+
+
+def command(places: Places, *arguments: str) -> tuple[int, str]:
+    """`meantime …` on a stack, without a process of its own: the exit code, and what it printed."""
+    from meantime.cli.main import run
+
+    with patch.dict(os.environ, environment(places)), redirect_stdout(StringIO()) as printed:
+        return run(arguments), printed.getvalue()
 
 
 StackOf = Callable[..., AbstractContextManager[RunningStack]]
@@ -243,9 +254,12 @@ class Breakable(RunningStack):
         return whole
 
 
+HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), trust_env=False, verify=False)
+"""For nodes that come and go: no connection is used twice, and nothing is made ready for TLS."""
+
+
 def _states(url: str) -> dict[str, str]:
-    answer = httpx.get(f"{url}/nodes", trust_env=False, verify=False)
-    return {node["id"]: node["state"] for node in answer.json()["nodes"]}
+    return {node["id"]: node["state"] for node in HTTP.get(f"{url}/nodes").json()["nodes"]}
 
 
 @contextmanager

@@ -14,19 +14,16 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from conftest import free_ports
+from conftest import HTTP, Breakable, command, free_ports, short_lived_folder
 from meantime.stack.nodes import environment
 
 T = TypeVar("T")
-HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), verify=False)
-"""One for all, and for plain HTTP: `httpx.get` makes ready for TLS each time, and these tests ask very often."""
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
 
 
 @pytest.fixture(scope="module")
-def stack(stack_of) -> Iterator[Any]:
-    with stack_of(nodes=3) as running:
-        yield running
+def stack(breakable: Breakable) -> Breakable:
+    return breakable
 
 
 def until(look: Callable[[], T | None], within: float = 20.0) -> T:
@@ -37,7 +34,7 @@ def until(look: Callable[[], T | None], within: float = 20.0) -> T:
                 return found
         except httpx.HTTPError:
             pass
-        time.sleep(0.02)
+        time.sleep(0.1)
     raise AssertionError(f"did not happen within {within} s")
 
 
@@ -60,16 +57,8 @@ def nodes(url: str) -> dict[str, dict[str, Any]]:
     return {node["id"]: node for node in HTTP.get(f"{url}/nodes").json()["nodes"]}
 
 
-def all_healthy(stack: Any) -> bool:
-    return all(
-        [node["state"] for node in nodes(url).values()] == ["healthy"] * 3
-        and set(nodes(url)) == {"node-1", "node-2", "node-3"}
-        for url in stack.urls
-    )
-
-
 def test_a_skewed_node_is_degraded_within_three_seconds_says_why_and_recovers(stack) -> None:
-    until(lambda: all_healthy(stack))
+    until(stack.is_whole)
     with node(stack, "skewed", "--clock-skew-ms", "5000", "--clock-skew-for", "6") as (url, _):
         until(lambda: HTTP.get(f"{url}/health").status_code == 200)
         began = time.monotonic()
@@ -95,11 +84,11 @@ def test_cluster_time_is_what_most_clocks_say(stack) -> None:
         here = int(HTTP.get(f"{url}/health").headers["X-Meantime-Now"])
         assert abs(here - time.time() * 1000) < 500
         assert 4500 < HTTP.get(f"{url}/clock").json()["offset_ms"] < 5500
-    until(lambda: all_healthy(stack))
+    until(stack.is_whole)
 
 
 def test_without_a_majority_in_sight_a_node_is_degraded(stack) -> None:
-    until(lambda: all_healthy(stack))
+    until(stack.is_whole)
     frozen = [stack.pid("node-2"), stack.pid("node-3")]
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
@@ -109,20 +98,20 @@ def test_without_a_majority_in_sight_a_node_is_degraded(stack) -> None:
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
-    until(lambda: all_healthy(stack), within=30)
+    until(stack.is_whole, within=30)
 
 
 def test_a_killed_node_comes_back_with_its_id_and_address(stack) -> None:
-    until(lambda: all_healthy(stack))
+    until(stack.is_whole)
     before = nodes(stack.urls[0])["node-3"]["url"]
     former = stack.send("node-3")
     until(lambda: nodes(stack.urls[0]).get("node-3", {}).get("state") != "healthy")
-    until(lambda: stack.pid("node-3") != former and all_healthy(stack), within=40)
+    until(lambda: stack.pid("node-3") != former and stack.is_whole(), within=40)
     assert nodes(stack.urls[0])["node-3"]["url"] == before
 
 
 def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) -> None:
-    until(lambda: all_healthy(stack))
+    until(stack.is_whole)
     zookeeper = stack.pid("zookeeper")
     os.kill(zookeeper, signal.SIGSTOP)
     try:
@@ -130,15 +119,25 @@ def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) 
         assert HTTP.get(f"{stack.urls[0]}/health").status_code == 200
     finally:
         os.kill(zookeeper, signal.SIGCONT)
-    until(lambda: all_healthy(stack), within=40)
+    until(stack.is_whole, within=40)
 
 
 @pytest.fixture(scope="module")
-def locked(stack) -> Iterator[str]:
-    with node(stack, "locked", "--auth") as (url, _):
+def certificate() -> Iterator[tuple[str, str]]:
+    with short_lived_folder() as folder:
+        cert, key = f"{folder}/cert.pem", f"{folder}/key.pem"
+        subprocess.run(f"{OPENSSL} -keyout {key} -out {cert}".split(), check=True, capture_output=True)
+        yield cert, key
+
+
+@pytest.fixture(scope="module")
+def locked(stack, certificate) -> Iterator[str]:
+    """A node that asks for a key, and speaks TLS."""
+    cert, key = certificate
+    with node(stack, "locked", "--auth", "--tls-cert", cert, "--tls-key", key) as (url, _):
         until(lambda: HTTP.get(f"{url}/ready").status_code == 200)
         yield url
-    until(lambda: all_healthy(stack))
+    until(stack.is_whole)
 
 
 def meantime(stack: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -149,17 +148,17 @@ def meantime(stack: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_a_key_401_and_a_revoked_key_stops_working_at_once(stack, locked: str) -> None:
-    made = json.loads(meantime(stack, "keys", "add", "ops", "-s", "admin", "--json").stdout)
+    made = json.loads(command(stack.places, "keys", "add", "ops", "-s", "admin", "--json")[1])
     headers = {"Authorization": f"Bearer {made['key']}"}
     assert HTTP.get(f"{locked}/nodes").status_code == 401
     assert HTTP.get(f"{locked}/nodes", headers={"Authorization": "Bearer mt_no_such"}).status_code == 401
     for _ in range(3):
         assert HTTP.get(f"{locked}/nodes", headers=headers).status_code == 200
-    assert made["key"] not in meantime(stack, "keys", "list", "--json").stdout
-    assert meantime(stack, "keys", "revoke", made["id"]).returncode == 0
+    assert made["key"] not in command(stack.places, "keys", "list", "--json")[1]
+    assert command(stack.places, "keys", "revoke", made["id"])[0] == 0
     assert HTTP.get(f"{locked}/nodes", headers=headers).status_code == 401
     assert HTTP.get(f"{locked}/health").status_code == 200
-    assert meantime(stack, "keys", "revoke", made["id"]).returncode == 5
+    assert command(stack.places, "keys", "revoke", made["id"])[0] == 5
 
 
 def test_a_node_refuses_to_listen_beyond_loopback_without_authentication(stack) -> None:
@@ -177,16 +176,8 @@ def test_a_taken_port_is_named(stack) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_tls_is_spoken_when_a_certificate_is_given(stack, folder) -> None:
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        f"{OPENSSL} -keyout {key} -out {cert}".split(),
-        check=True,
-        capture_output=True,
-    )
-    with node(stack, "tls", "--tls-cert", str(cert), "--tls-key", str(key)) as (url, _):
-        trusted = ssl.create_default_context(cafile=str(cert))
-        answer = until(lambda: httpx.get(f"{url}/health", verify=trusted))
-        assert answer.status_code == 200
-        with pytest.raises(httpx.HTTPError):
-            HTTP.get(url.replace("https", "http") + "/health")
+def test_tls_is_spoken_when_a_certificate_is_given(locked: str, certificate) -> None:
+    trusted = ssl.create_default_context(cafile=certificate[0])
+    assert httpx.get(f"{locked}/health", verify=trusted).status_code == 200
+    with pytest.raises(httpx.HTTPError):
+        HTTP.get(locked.replace("https", "http") + "/health")

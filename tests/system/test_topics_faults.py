@@ -23,9 +23,7 @@ import pytest
 from topics_fault_consumer import now_ms
 from topics_history import Event, check, read
 
-from conftest import RunningStack, free_ports
-from meantime.stack.folder import Folder
-from meantime.stack.session import running
+from conftest import Breakable, RunningStack
 
 MESSAGES = int(os.environ.get("MEANTIME_FAULTS_MESSAGES", "1200"))
 SEED = int(os.environ.get("MEANTIME_FAULTS_SEED", "1"))
@@ -136,25 +134,22 @@ def crowd_of(topic: str, folder: Path, urls: list[str]) -> Iterator[Crowd]:
 
 
 @pytest.mark.timeout(MESSAGES / PER_SECOND * 6 + 240)
-async def test_nothing_is_lost_early_or_leased_twice_while_everything_is_killed(folder: Path) -> None:
-    data = folder / "data"
-    with running(data, nodes=3, kafka=1, port=free_ports(3)) as places:
-        stack = RunningStack(places, Folder(data))
-        urls = stack.urls
-        async with httpx.AsyncClient(timeout=10, headers=GROUP) as http:
-            await persistently(http, "PUT", urls, "/topics/faults", {})
-            with crowd_of("faults", folder, urls) as crowd:
-                harm = asyncio.create_task(do_harm(stack, crowd))
-                created = await produce(http, urls)
-                await finished(harm)
-                left = await drained(http, urls)
-        events = read(folder) + created
-        assert len(created) == MESSAGES
-        assert left == set()
-        assert check(events, left) == []
-        assert len({event.id for event in events if event.kind == "leased"}) == MESSAGES
-        refused = [event for event in events if event.kind == "answered" and event.status != "ok"]
-        assert refused, "the suite is to try what must be refused"
+async def test_nothing_is_lost_early_or_leased_twice_while_everything_is_killed(breakable: Breakable, folder: Path) -> None:
+    urls = breakable.urls
+    async with httpx.AsyncClient(timeout=10, headers=GROUP) as http:
+        await persistently(http, "PUT", urls, "/topics/faults", {})
+        with crowd_of("faults", folder, urls) as crowd:
+            harm = asyncio.create_task(do_harm(breakable, crowd))
+            created = await produce(http, urls)
+            await finished(harm)
+            left = await drained(http, urls)
+    events = read(folder) + created
+    assert len(created) == MESSAGES
+    assert left == set()
+    assert check(events, left) == []
+    assert len({event.id for event in events if event.kind == "leased"}) == MESSAGES
+    refused = [event for event in events if event.kind == "answered" and event.status != "ok"]
+    assert refused, "the suite is to try what must be refused"
 
 
 async def produce(http: httpx.AsyncClient, urls: list[str]) -> list[Event]:

@@ -122,7 +122,7 @@ class Workshop:
         deadline = time.monotonic() + within
         while not condition(records := self.records()):
             assert time.monotonic() < deadline, f"not within {within} s: {records[-5:]}\n{self.logs()}"
-            time.sleep(0.02)
+            time.sleep(0.05)
         return records
 
     def wait_for(self, count, within=30.0):
@@ -156,7 +156,7 @@ class Workshop:
         started = time.monotonic()
         while not condition():
             assert time.monotonic() < started + within, f"not within {within} s\n{self.logs()}"
-            time.sleep(0.05)
+            time.sleep(0.1)
         return time.monotonic() - started
 
     def logs(self):
