@@ -40,9 +40,16 @@ class Participant:
 
 
 @pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory) -> Iterator[ZooKeeperProcess]:
+def breakable_zookeeper(tmp_path_factory) -> Iterator[ZooKeeperProcess]:
     with own_zookeeper(tmp_path_factory.mktemp("zookeeper")) as process:
         yield process
+
+
+@pytest.fixture
+def zookeeper(breakable_zookeeper: ZooKeeperProcess) -> Iterator[ZooKeeperProcess]:
+    """One for all tests, each with a root of its own; it runs again after a test that has killed or frozen it."""
+    yield breakable_zookeeper
+    breakable_zookeeper.recover()
 
 
 @contextmanager
@@ -145,60 +152,57 @@ async def test_a_restarted_process_takes_its_name_again_after_its_predecessors_s
                 assert str(version) in successor.end().split()
 
 
-async def test_a_barrier_converges_over_a_restart_of_zookeeper(folder) -> None:
-    with own_zookeeper(folder) as zookeeper:
-        hosts = root_in(zookeeper)
-        with participants(hosts, "node-2", "node-3") as (_, slow):
-            async with initiator(hosts) as barrier:
-                await until_registered(barrier, "node-2", "node-3")
-                await barrier.lock("orders", b"me")
-                slow.send(signal.SIGSTOP)
-                version = await barrier.bump()
-                waiting = asyncio.create_task(barrier.wait_for(version, timeout=30))
-                await asyncio.sleep(0.2)
-                assert not waiting.done()
-                await asyncio.to_thread(zookeeper.kill)
-                slow.send(signal.SIGCONT)
-                await asyncio.to_thread(zookeeper.start)
-                await waiting
-                await barrier.confirm("orders", b"me")
-                await barrier.unlock("orders", b"me")
-                assert await barrier.bump() == version + 1
-                await barrier.wait_for(version + 1, timeout=10)
-                assert set((await barrier.acknowledgements()).values()) == {version + 1}
-
-
-async def test_a_bump_made_while_zookeeper_is_down_adds_exactly_one_when_it_is_back(folder) -> None:
-    with own_zookeeper(folder) as zookeeper:
-        async with initiator(root_in(zookeeper), timeout=15.0) as barrier:
-            await until_registered(barrier, "node-1")
-            await asyncio.to_thread(zookeeper.kill)
-            bumping = [asyncio.create_task(barrier.bump()) for _ in range(3)]
-            await asyncio.to_thread(zookeeper.start)
-            assert sorted(await asyncio.gather(*bumping)) == [1, 2, 3]
-            await barrier.wait_for(3, timeout=10)
-
-
-async def test_processes_may_start_before_zookeeper(folder) -> None:
-    with own_zookeeper(folder, started=False) as zookeeper:
-        hosts = root_in(zookeeper)
-        with participants(hosts, "node-2"):
-            async with initiator(hosts) as barrier:
-                await asyncio.sleep(0.5)
-                assert not barrier.registered
-                await asyncio.to_thread(zookeeper.start)
-                await until_registered(barrier, "node-1", "node-2")
-                await barrier.wait_for(await barrier.bump(), timeout=10)
-
-
-async def test_a_silent_zookeeper_suspends_and_comes_back(folder) -> None:
-    with own_zookeeper(folder) as zookeeper:
-        hosts = root_in(zookeeper)
+async def test_a_barrier_converges_over_a_restart_of_zookeeper(zookeeper) -> None:
+    hosts = root_in(zookeeper)
+    with participants(hosts, "node-2", "node-3") as (_, slow):
         async with initiator(hosts) as barrier:
-            await until_registered(barrier, "node-1")
-            zookeeper.freeze()
-            await asyncio.sleep(SESSION_TIMEOUT)
-            zookeeper.thaw()
-            await asyncio.sleep(0.1)
-            await until_registered(barrier, "node-1")
+            await until_registered(barrier, "node-2", "node-3")
+            await barrier.lock("orders", b"me")
+            slow.send(signal.SIGSTOP)
+            version = await barrier.bump()
+            waiting = asyncio.create_task(barrier.wait_for(version, timeout=30))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            await asyncio.to_thread(zookeeper.kill)
+            slow.send(signal.SIGCONT)
+            await asyncio.to_thread(zookeeper.start)
+            await waiting
+            await barrier.confirm("orders", b"me")
+            await barrier.unlock("orders", b"me")
+            assert await barrier.bump() == version + 1
+            await barrier.wait_for(version + 1, timeout=10)
+            assert set((await barrier.acknowledgements()).values()) == {version + 1}
+
+
+async def test_a_bump_made_while_zookeeper_is_down_adds_exactly_one_when_it_is_back(zookeeper) -> None:
+    async with initiator(root_in(zookeeper), timeout=15.0) as barrier:
+        await until_registered(barrier, "node-1")
+        await asyncio.to_thread(zookeeper.kill)
+        bumping = [asyncio.create_task(barrier.bump()) for _ in range(3)]
+        await asyncio.to_thread(zookeeper.start)
+        assert sorted(await asyncio.gather(*bumping)) == [1, 2, 3]
+        await barrier.wait_for(3, timeout=10)
+
+
+async def test_processes_may_start_before_zookeeper(zookeeper) -> None:
+    await asyncio.to_thread(zookeeper.kill)
+    hosts = root_in(zookeeper)
+    with participants(hosts, "node-2"):
+        async with initiator(hosts) as barrier:
+            await asyncio.sleep(0.5)
+            assert not barrier.registered
+            await asyncio.to_thread(zookeeper.start)
+            await until_registered(barrier, "node-1", "node-2")
             await barrier.wait_for(await barrier.bump(), timeout=10)
+
+
+async def test_a_silent_zookeeper_suspends_and_comes_back(zookeeper) -> None:
+    hosts = root_in(zookeeper)
+    async with initiator(hosts) as barrier:
+        await until_registered(barrier, "node-1")
+        zookeeper.freeze()
+        await asyncio.sleep(SESSION_TIMEOUT)
+        zookeeper.thaw()
+        await asyncio.sleep(0.1)
+        await until_registered(barrier, "node-1")
+        await barrier.wait_for(await barrier.bump(), timeout=10)

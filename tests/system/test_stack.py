@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
+from msgspec.structs import replace
 
 from conftest import RunningStack, short_lived_folder
 from meantime.errors import StackError
@@ -173,21 +174,6 @@ def test_a_stack_that_lives_with_its_caller_stops_when_the_caller_is_killed(stac
     assert stack.status().ready
 
 
-def test_a_killed_supervisor_leaves_nothing_that_down_cannot_stop_and_no_data_are_lost(stack):
-    write_everywhere(stack.places, "first")
-    left = marks(stack)
-    os.kill(supervisor(stack).pid, signal.SIGKILL)
-    until(lambda: not stack.folder.is_locked())
-    with pytest.raises(StackError, match=r"was killed and left .*running: `meantime up` starts the stack again"):
-        stack.status()
-
-    assert down(stack)
-    assert not any(processes.is_alive(mark) for mark in left)
-    again = up(stack.folder.path)
-    assert again.places == stack.places
-    assert read_everywhere(again.places, "first") == WRITTEN
-
-
 def test_a_killed_supervisor_is_followed_by_an_up_within_20_seconds_with_the_data_and_the_ports(stack):
     write_everywhere(stack.places, "second")
     left = marks(stack)
@@ -243,8 +229,27 @@ def meantime(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_cleanly_on_ctrl_c(folder):
-    first = choose(set())
+@pytest.fixture(scope="module")
+def put_down(stack) -> list[Mark]:
+    """The stack at its end: written to, its supervisor killed, `down` called; gives what the supervisor had left."""
+    write_everywhere(stack.places, "first")
+    left = marks(stack)
+    os.kill(supervisor(stack).pid, signal.SIGKILL)
+    until(lambda: not stack.folder.is_locked())
+    with pytest.raises(StackError, match=r"was killed and left .*running: `meantime up` starts the stack again"):
+        stack.status()
+    assert down(stack)
+    return left
+
+
+def test_a_killed_supervisor_leaves_nothing_that_down_cannot_stop(put_down):
+    assert not any(processes.is_alive(mark) for mark in put_down)
+
+
+def test_no_data_are_lost_and_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_cleanly_on_ctrl_c(
+    stack, put_down
+):
+    folder, first = stack.folder.path, choose(set())
     flags = ["--nodes", "2", "--no-timers", "--data", folder, "--port", str(first), "--json"]
     command = [sys.executable, "-m", "meantime", "up", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as foreground:
@@ -259,6 +264,10 @@ def test_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_clean
         assert {process["name"] for process in shown["processes"]} == {
             *("zookeeper", "kafka-1", "postgres", "node-1", "node-2"),
         }
+        again = Folder(folder).read().places
+        assert again is not None
+        assert replace(again, nodes=()) == stack.places
+        assert read_everywhere(again, "first") == WRITTEN
 
         os.kill(shown["nodes"][0]["pid"], signal.SIGKILL)
         until(lambda: status(Folder(folder)).nodes[0].pid not in (None, shown["nodes"][0]["pid"]))

@@ -41,6 +41,13 @@ class ZooKeeperProcess:
     def thaw(self) -> None:
         self._send(signal.SIGCONT)
 
+    def recover(self) -> None:
+        """Let it run again, whether it was killed or frozen."""
+        if self._process:
+            self.thaw()
+        else:
+            self.start()
+
     def _send(self, number: int) -> None:
         assert self._process, "ZooKeeper does not run"
         os.kill(self._process.pid, number)
@@ -57,10 +64,9 @@ class ZooKeeperProcess:
 
 
 @contextmanager
-def own_zookeeper(folder: Path, *, started: bool = True) -> Iterator[ZooKeeperProcess]:
+def own_zookeeper(folder: Path) -> Iterator[ZooKeeperProcess]:
     process = ZooKeeperProcess(folder, choose(set()))
-    if started:
-        process.start()
+    process.start()
     try:
         yield process
     finally:
