@@ -5,26 +5,30 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
-from meantime.stack.model import Places
-from meantime.stack.nodes import environment
+from meantime.stack.model import HOST, Node, Places
+from meantime.stack.nodes import answers, environment
 from meantime.stack.ports import is_free
 from meantime.stack.session import running
 
@@ -66,7 +70,7 @@ LONG = (
 
 IN_TURNS = {
     "streams": ("streams_faults", "reading_faults"),
-    "nodes": ("nodes", "topics_faults", "workers_sharing"),
+    "nodes": ("nodes", "topics_faults", "workers_sharing", "fuzz"),
 }
 """Files that break a stack and leave it whole: they run one after the other in one lane, on one stack."""
 GROUPS = {f"test_{file}": group for group, files in IN_TURNS.items() for file in files}
@@ -175,6 +179,43 @@ def _stack_of(nodes: int = 1, kafka: int = 1, timers: bool = False, **node_env: 
 
 
 @contextmanager
+def own_database(postgres: str) -> Iterator[str]:
+    """A database with the schema in it, gone afterwards."""
+    from meantime.database.migrate import migrate
+
+    name = f"own_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    uri = urlunsplit(urlsplit(postgres)._replace(path=f"/{name}"))
+    try:
+        migrate(uri)
+        yield uri
+    finally:
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def _node_on(services: Services, **variables: str) -> Iterator[Places]:
+    with own_database(services.postgres) as postgres:
+        url = f"http://{HOST}:{free_ports(1)}"
+        root = f"{services.zookeeper}/node-{uuid4().hex[:12]}"
+        places = Places((Node("alone", url),), root, tuple(services.kafka), postgres)
+        command = [sys.executable, "-m", "meantime", "node", "--id", "alone", "--port", url.rpartition(":")[2]]
+        env = {**os.environ, **environment(places), "MEANTIME_ZOOKEEPER": root, **variables}
+        with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
+            try:
+                deadline = time.monotonic() + 60
+                while waiting_for := answers(url):
+                    assert process.poll() is None, "the node has ended"
+                    assert time.monotonic() < deadline, f"still waiting for {waiting_for}"
+                    time.sleep(0.1)
+                yield places
+            finally:
+                process.terminate()
+
+
+@contextmanager
 def _shared(run: str, name: str, **options: Any) -> Iterator[RunningStack]:
     """One stack for all lanes of a test run: who asks first starts it, and stops it when nobody else uses it any more."""
     folder = Path(tempfile.gettempdir()) / f"meantime-{run[:8]}-{name}"
@@ -222,6 +263,13 @@ def services(cluster: RunningStack) -> Services:
 def stack_of() -> StackOf:
     """`with stack_of(nodes=3, kafka=2, MEANTIME_DRIFT_LIMIT_MS="200") as stack:` is a stack of its own."""
     return _stack_of
+
+
+@pytest.fixture(scope="session")
+def node_of(services: Services) -> Callable[..., AbstractContextManager[Places]]:
+    """`with node_of(MEANTIME_AUTH="true") as places:` is one node with a database and a root of its own on the shared
+    services, for what needs other settings and breaks nothing."""
+    return partial(_node_on, services)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
-from streams_world import PLAIN, own_database, serve
+from streams_world import PLAIN, serve
 
+from conftest import own_database
 from meantime.api import event_types, publishing, storages, timelines
 from meantime.api.shortcut import PublishShortcut
 from meantime.clock import SystemClock

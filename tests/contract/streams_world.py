@@ -5,19 +5,19 @@ Timelines are closed and opened here by hand, in the way a switch leaves them, s
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
-import psycopg
 from confluent_kafka import Producer
 from litestar import Litestar
 from litestar.di import Provide
 
+from conftest import own_database
 from meantime.api import cursors as cursor_routes
 from meantime.api import reading as reading_routes
 from meantime.api import subscriptions as subscription_routes
@@ -27,7 +27,6 @@ from meantime.api.server import Listening, make_server
 from meantime.clock import SystemClock
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
-from meantime.database.migrate import migrate
 from meantime.database.pool import Connection, open_database
 from meantime.streams.catalog import Catalog
 from meantime.streams.kafka_admin import Admins
@@ -43,20 +42,6 @@ PLAIN = False
 
 def numbered(*numbers: int) -> list[bytes]:
     return [b'{"n":%d}' % number for number in numbers]
-
-
-@contextmanager
-def own_database(postgres: str) -> Iterator[str]:
-    name = f"streams_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    uri = urlunsplit(urlsplit(postgres)._replace(path=f"/{name}"))
-    try:
-        migrate(uri)
-        yield uri
-    finally:
-        with psycopg.connect(postgres, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @dataclass

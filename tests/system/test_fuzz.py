@@ -6,11 +6,12 @@ streams have no end. `MEANTIME_FUZZ_EXAMPLES` makes it longer.
 
 import os
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+
+from conftest import Breakable
 
 if TYPE_CHECKING:  # loaded by the test: every lane reads this file, and one runs it
     from schemathesis import GenerationMode
@@ -21,14 +22,13 @@ EXAMPLES = int(os.environ.get("MEANTIME_FUZZ_EXAMPLES", "6"))
 
 
 @pytest.fixture(scope="module")
-def url(stack_of) -> Iterator[str]:
-    with stack_of(nodes=1) as stack:
-        url = stack.urls[0]
-        declared = {"name": EXISTING, "owning_application": "fuzz", "category": "undefined"}
-        schema = {"schema": {"type": "json_schema", "schema": "{}"}}
-        assert httpx.post(f"{url}/event-types", json=declared | schema).status_code == 201
-        assert httpx.put(f"{url}/topics/{EXISTING}", json={}).status_code == 201
-        yield url
+def url(breakable: Breakable) -> str:
+    url = breakable.urls[0]
+    declared = {"name": EXISTING, "owning_application": "fuzz", "category": "undefined"}
+    schema = {"schema": {"type": "json_schema", "schema": "{}"}}
+    assert httpx.post(f"{url}/event-types", json=declared | schema).status_code == 201
+    assert httpx.put(f"{url}/topics/{EXISTING}", json={}).status_code == 201
+    return url
 
 
 def test_no_request_makes_a_node_answer_with_a_5xx(url: str) -> None:

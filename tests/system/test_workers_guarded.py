@@ -1,8 +1,6 @@
 """Workers where not everybody may do everything: keys with scopes, a guarded ZooKeeper; and one that reloads its code."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from kazoo.client import KazooClient
@@ -10,9 +8,9 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 from workshop import Workshop
 
+from conftest import command
 from meantime import Client
 from meantime.errors import Forbidden
-from meantime.stack.nodes import environment
 
 DIGEST = "crew:secret"
 NAMESPACE = "/mozilla/services/qdo"
@@ -37,49 +35,47 @@ PLAIN = """
 
 
 @pytest.fixture(scope="module")
-def stack(stack_of):
-    with stack_of(nodes=1, MEANTIME_AUTH="true") as stack:
-        yield stack
+def places(node_of):
+    with node_of(MEANTIME_AUTH="true") as places:
+        yield places
 
 
-def make_key(stack, name, *scopes):
-    command = [sys.executable, "-m", "meantime", "keys", "add", name, "--json"]
+def make_key(places, name, *scopes):
     asked = [part for scope in scopes for part in ("-s", scope)]
-    env = environment(stack.places) | {"PATH": "/usr/bin:/bin"}
-    done = subprocess.run([*command, *asked], env=env, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["key"]
+    return json.loads(command(places, "keys", "add", name, "--json", *asked)[1])["key"]
 
 
 @pytest.fixture
-def shop(stack, folder):
-    workshop = Workshop(folder, stack.urls, stack.places.zookeeper, key=make_key(stack, "admin", "admin"))
+def shop(places, folder):
+    urls = [places.nodes[0].url]
+    workshop = Workshop(folder, urls, places.zookeeper, key=make_key(places, "admin", "admin"))
     workshop.create("orders")
     yield workshop
     workshop.close()
 
 
-def test_a_worker_needs_no_more_than_its_scopes_and_is_told_which_one_is_missing(stack, shop):
+def test_a_worker_needs_no_more_than_its_scopes_and_is_told_which_one_is_missing(places, shop):
     shop.write(RETRYING)
     shop.publish("orders", 3)
     orders = shop.name("orders")
-    lesser = shop.start(MEANTIME_KEY=make_key(stack, "lesser", f"produce:{shop.app}", f"consume:{shop.app}.retry"))
+    lesser = shop.start(MEANTIME_KEY=make_key(places, "lesser", f"produce:{shop.app}", f"consume:{shop.app}.retry"))
     shop.wait_until(lambda: "read" in lesser.log.read_text() and orders in lesser.log.read_text())
     assert shop.records() == []
     lesser.kill()
-    key = make_key(stack, "crew", f"read:{orders}", f"produce:{shop.app}", f"consume:{shop.app}.retry")
+    key = make_key(places, "crew", f"read:{orders}", f"produce:{shop.app}", f"consume:{shop.app}.retry")
     worker = shop.start(MEANTIME_KEY=key)
     records = shop.wait_for(6)
     assert sorted(record["attempt"] for record in records) == [1, 1, 1, 2, 2, 2]
     assert worker.stop() == 0
-    with Client(stack.urls, key=key) as client:
+    with Client(shop.urls, key=key) as client:
         with pytest.raises(Forbidden):
             client.publish(orders, [{"n": 9}])
         with pytest.raises(Forbidden):
             client.create_topic("somebody-else.retry")
 
 
-def test_a_namespace_of_its_own_is_closed_to_those_without_the_password(stack, shop):
-    hosts = stack.places.zookeeper.partition("/")[0]
+def test_a_namespace_of_its_own_is_closed_to_those_without_the_password(places, shop):
+    hosts = places.zookeeper.partition("/")[0]
     shop.write(PLAIN)
     worker = shop.start("--namespace", NAMESPACE, MEANTIME_KEY=shop.key, MEANTIME_ZOOKEEPER_AUTH=DIGEST)
     shop.publish("orders", 2)
