@@ -53,6 +53,17 @@ def node(stack: Any, id: str, *flags: str, **variables: str) -> Iterator[tuple[s
         assert process.wait(20) == 0
 
 
+@contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def nodes(url: str) -> dict[str, dict[str, Any]]:
     return {node["id"]: node for node in HTTP.get(f"{url}/nodes").json()["nodes"]}
 
@@ -89,36 +100,27 @@ def test_cluster_time_is_what_most_clocks_say(stack) -> None:
 
 def test_without_a_majority_in_sight_a_node_is_degraded(stack) -> None:
     until(stack.is_whole)
-    frozen = [stack.pid("node-2"), stack.pid("node-3")]
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with frozen(stack.pid("node-2"), stack.pid("node-3")):
         answer = until(lambda: _answer_with(stack.urls[0], "no_majority"))
         assert answer.status_code == 503
-    finally:
-        for pid in frozen:
-            os.kill(pid, signal.SIGCONT)
     until(stack.is_whole, within=30)
 
 
 def test_a_killed_node_comes_back_with_its_id_and_address(stack) -> None:
     until(stack.is_whole)
     before = nodes(stack.urls[0])["node-3"]["url"]
-    former = stack.send("node-3")
-    until(lambda: nodes(stack.urls[0]).get("node-3", {}).get("state") != "healthy")
-    until(lambda: stack.pid("node-3") != former and stack.is_whole(), within=40)
+    with frozen(stack.folder.read().supervisor.pid):  # else it may be back before anybody has missed it
+        former = stack.send("node-3")
+        until(lambda: nodes(stack.urls[0]).get("node-3", {}).get("state") != "healthy")
+    until(lambda: stack.is_whole() and stack.pid("node-3") != former, within=40)
     assert nodes(stack.urls[0])["node-3"]["url"] == before
 
 
 def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) -> None:
     until(stack.is_whole)
-    zookeeper = stack.pid("zookeeper")
-    os.kill(zookeeper, signal.SIGSTOP)
-    try:
+    with frozen(stack.pid("zookeeper")):
         until(lambda: HTTP.get(f"{stack.urls[0]}/ready").json().get("state") in ("degraded", "inactive"))
         assert HTTP.get(f"{stack.urls[0]}/health").status_code == 200
-    finally:
-        os.kill(zookeeper, signal.SIGCONT)
     until(stack.is_whole, within=40)
 
 
