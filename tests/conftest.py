@@ -61,9 +61,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 LONG = (
-    *("timers_faults", "pipelines_spark", "timers_dispatcher", "streams_faults", "pipelines_faults", "workers_jobs"),
-    *("stack", "workers_sharing", "nodes", "timers_futures", "streams_switch", "barrier_faults", "fuzz"),
-    *("streams_publishing", "topics_faults", "reading_faults", "workers_guarded", "docs"),
+    *("timers_faults", "workers_sharing", "pipelines_spark", "streams_faults", "timers_dispatcher", "pipelines_faults"),
+    *("workers_jobs", "stack", "timers_futures", "streams_switch", "barrier_faults", "nodes", "fuzz", "streams_publishing"),
+    *("topics_faults", "reading_faults", "workers_guarded", "docs"),
 )
 """Files that take long begin first, so that no lane is still busy with one when the others have nothing left."""
 
