@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from meantime.errors import CoordinationLost, StorageUnavailable
 from meantime.timers.kafka_topics import client_settings
@@ -90,7 +90,7 @@ class KafkaDial:
                 second = int(message.key() or b"0")
                 newest = second if newest is None else max(newest, second)
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._consumer.assign([TopicPartition(OSCILLATOR, 0, OFFSET_END)])
+                self._consumer.unassign()
                 return newest
             else:
                 raise StorageUnavailable(f"Kafka does not let the dial be read: {error.str()}")
