@@ -8,7 +8,6 @@ import asyncio
 import gc
 import signal
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,13 +22,11 @@ from meantime.api.edge import Edge, Limits
 from meantime.api.server import Listening, Server, make_server
 from meantime.api.shortcut import PublishShortcut
 from meantime.clock import SystemClock
-from meantime.cluster.health import Limits as HealthLimits
 from meantime.cluster.joining import open_cluster
-from meantime.cluster.options import ClusterOptions
 from meantime.cluster.view import ClusterView
 from meantime.config import Config
 from meantime.coordination.membership import Member
-from meantime.coordination.session import SessionOptions, open_session
+from meantime.coordination.session import open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
@@ -39,6 +36,7 @@ from meantime.streams.subscriptions import open_subscriptions
 from meantime.timers.settings import timers_options
 from meantime.timers.slice import open_timers
 from meantime.topics.slice import open_topics
+from meantime.wiring_shared import cluster_options, session_options
 from meantime.workers.slice import open_apps
 
 log = structlog.get_logger(__name__)
@@ -168,21 +166,6 @@ def _listening(config: Config) -> Listening:
     )
 
 
-def session_options(config: Config) -> SessionOptions:
-    user, _, password = config.zookeeper_auth.partition(":")
-    return SessionOptions(
-        hosts=config.zookeeper,
-        root=config.zookeeper_root,
-        timeout=config.session_timeout,
-        digest_user=user or None,
-        digest_password=password or None,
-    )
-
-
-def cluster_options(config: Config) -> ClusterOptions:
-    return ClusterOptions(limits=HealthLimits(drift_ms=config.drift_limit_ms), tls=_peer_tls(config))
-
-
 def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
     return StreamsOptions(
         node_id=config.id,
@@ -192,12 +175,3 @@ def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
         min_retention_ms=config.min_retention_ms,
         trusted=lambda: cluster.health.healthy,
     )
-
-
-def _peer_tls(config: Config) -> ssl.SSLContext | bool:
-    """Peers are trusted by the CA that also signs clients; the own certificate is shown to them."""
-    if not config.tls_ca:
-        return True
-    context = ssl.create_default_context(cafile=config.tls_ca)
-    context.load_cert_chain(config.tls_cert, config.tls_key)
-    return context

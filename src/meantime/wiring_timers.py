@@ -15,7 +15,6 @@ import structlog
 import uvloop
 
 from meantime import logs
-from meantime.callbacks import open_callbacks
 from meantime.clock import Clock, SystemClock
 from meantime.cluster.observing import open_observed_clock
 from meantime.config import Config
@@ -42,7 +41,7 @@ from meantime.timers.reports import OscillatorReport
 from meantime.timers.settings import limits_of, topics_of
 from meantime.timers.slice import ELECTION
 from meantime.timers.topics import DUE
-from meantime.wiring import cluster_options, session_options
+from meantime.wiring_shared import cluster_options, session_options
 
 log = structlog.get_logger(__name__)
 
@@ -111,6 +110,9 @@ async def oscillator(base: Base) -> None:
 
 
 async def dispatcher(base: Base) -> None:
+    # It takes a while, and the other processes have no use for it.
+    from meantime.callbacks import open_callbacks
+
     shares = await asyncio.to_thread(_shares, base.kafka)
     remember_ms = base.config.timers_remember * 1000
     config = base.config

@@ -1,0 +1,32 @@
+"""What nodes and the processes of timers make of the settings alike; without the HTTP edge, which only nodes have."""
+
+import ssl
+
+from meantime.cluster.health import Limits
+from meantime.cluster.options import ClusterOptions
+from meantime.config import Config
+from meantime.coordination.session import SessionOptions
+
+
+def session_options(config: Config) -> SessionOptions:
+    user, _, password = config.zookeeper_auth.partition(":")
+    return SessionOptions(
+        hosts=config.zookeeper,
+        root=config.zookeeper_root,
+        timeout=config.session_timeout,
+        digest_user=user or None,
+        digest_password=password or None,
+    )
+
+
+def cluster_options(config: Config) -> ClusterOptions:
+    return ClusterOptions(limits=Limits(drift_ms=config.drift_limit_ms), tls=_peer_tls(config))
+
+
+def _peer_tls(config: Config) -> ssl.SSLContext | bool:
+    """Peers are trusted by the CA that also signs clients; the own certificate is shown to them."""
+    if not config.tls_ca:
+        return True
+    context = ssl.create_default_context(cafile=config.tls_ca)
+    context.load_cert_chain(config.tls_cert, config.tls_key)
+    return context
