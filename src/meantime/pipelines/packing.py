@@ -78,7 +78,7 @@ def _borders(meets: "Array[Any]", values: "Array[Any]") -> list[int]:
 
 def unpacked(packs: "DataFrame", shares: int) -> "DataFrame":
     """What these packs have to say to Kafka, with the columns of `OUTGOING`."""
-    return _map_in_arrow(packs.select("requests"), partial(unpack, shares=shares), OUTGOING)
+    return map_in_arrow(packs.select("requests"), partial(unpack, shares=shares), OUTGOING)
 
 
 def unpack(batches: Iterable["RecordBatch"], shares: int) -> Iterator["RecordBatch"]:
@@ -91,7 +91,7 @@ def unpack(batches: Iterable["RecordBatch"], shares: int) -> Iterator["RecordBat
             yield going_out(whole, shares)
 
 
-def _map_in_arrow(
+def map_in_arrow(
     frame: "DataFrame", function: Callable[[Iterable["RecordBatch"]], Iterator["RecordBatch"]], schema: str
 ) -> "DataFrame":
     """`DataFrame.mapInArrow`, which refuses to work where pandas is missing, though it does not use it."""

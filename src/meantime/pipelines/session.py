@@ -25,6 +25,9 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "60",
 }
 
+ROOM = "-XX:MetaspaceSize=192m"
+"""For Spark's own classes. With less to begin with, Java stops twice to look for some that nobody needs any more."""
+
 
 def session(
     name: str,
@@ -40,7 +43,7 @@ def session(
     from pyspark.sql import SparkSession
 
     from meantime.pipelines.registering import register
-    from meantime.stack.classes import spark_classes
+    from meantime.stack.classes import connector_path, spark_classes
     from meantime.stack.jars import ensure_jars
     from meantime.stack.java import find_java, spark_java_home
     from meantime.stack.spark import session_home
@@ -53,11 +56,11 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = sorted(ensure_jars("spark", java, lambda _: None).glob("*.jar"))
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
+    builder = builder.config("spark.driver.extraClassPath", connector_path())
     builder = builder.config("spark.driver.memory", memory)
     prepared = spark_classes(java)
-    jvm_options = [*jvm, *(() if prepared.are_missing() else prepared.options())]
-    if jvm_options:
-        builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
+    jvm_options = [ROOM, *jvm, *(() if prepared.are_missing() else prepared.options())]
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
     chosen = master or os.environ.get("SPARK_MASTER")
     if chosen or "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(chosen or "local[2]")

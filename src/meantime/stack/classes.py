@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meantime.stack.cache import alone, cache_folder, publish_file
+from meantime.stack.jars import jars_folder
 from meantime.stack.java import Java
 from meantime.stack.spark import session_home
 
@@ -71,7 +72,12 @@ class Classes:
 
 def spark_classes(java: Java) -> Classes:
     """Spark's launcher puts the class path together, from this."""
-    return Classes(java, f"{session_home()}/jars/*")
+    return Classes(java, f"{connector_path()}:{session_home()}/jars/*")
+
+
+def connector_path() -> str:
+    """Spark's connector to Kafka, for the class path of a driver: of `spark.jars` no class can be prepared."""
+    return f"{jars_folder('spark')}/*"
 
 
 def _size_of(file: Path) -> Path:

@@ -38,15 +38,18 @@ def spark_home() -> Path:
 
 def ensure_jars(conf: str, java: Java, say: Say) -> Path:
     """The folder with the jars of one `conf` of the lock file, fetched now if they are not there."""
-    wanted = checksums(conf)
-    home = cache_folder() / "jars"
-    folder = home / f"{conf}-{_digest(repr(sorted(wanted.items())).encode())[:12]}"
+    wanted, folder = checksums(conf), jars_folder(conf)
     if _is_whole(folder, wanted):
         return folder
-    with alone(home):
+    with alone(folder.parent):
         if not _is_whole(folder, wanted):
             _fetch(conf, wanted, folder, java, say)
     return folder
+
+
+def jars_folder(conf: str) -> Path:
+    """Where the jars of a conf are, once they have been fetched."""
+    return cache_folder() / "jars" / f"{conf}-{_digest(repr(sorted(checksums(conf).items())).encode())[:12]}"
 
 
 def checksums(conf: str) -> dict[str, str]:

@@ -57,6 +57,8 @@ def main(kind: str) -> None:
     # What cannot be prepared is only slower.
     with suppress(MeantimeError, OSError):
         java = find_java()
+        if kind == "futures":
+            ensure_jars("spark", java, lambda _: None)
         classes_of(kind, java).prepare(partial(trials[kind], java))
 
 
