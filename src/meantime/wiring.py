@@ -5,7 +5,6 @@ Kafka or PostgreSQL: a node comes up without them, says in `/ready` what it miss
 """
 
 import asyncio
-import gc
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -24,6 +23,7 @@ from meantime.api.shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.cluster.joining import open_cluster
 from meantime.cluster.view import ClusterView
+from meantime.collector import spare_collector
 from meantime.config import Config
 from meantime.coordination.membership import Member
 from meantime.coordination.session import open_session
@@ -53,16 +53,10 @@ async def _run(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_node(config) as node:
-        _spare_the_collector()
+        # What a node is made of lives as long as it does: looking through all of it again and again costs pauses.
+        spare_collector(10_000, 20, 50)
         await node.serve_until(stop)
     log.info("stopped")
-
-
-def _spare_the_collector() -> None:
-    """What the node is made of lives as long as it does: looking through all of it again and again costs pauses."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ import uvloop
 from meantime import logs
 from meantime.clock import Clock, SystemClock
 from meantime.cluster.observing import open_observed_clock
+from meantime.collector import spare_collector
 from meantime.config import Config
 from meantime.coordination.election import Election, Leadership
 from meantime.coordination.session import Session, open_session
@@ -149,6 +150,7 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
 async def ledger(base: Base) -> None:
     """Keep the books; get out of the way of those who fire, and of the Spark job."""
     step_back(15)
+    spare_collector(50_000, 50, 50)
     books = Books(base.kafka, None, Ledger(base.store), base.store, LedgerOptions(limits_of(base.config)))
     try:
         async with running(_forget(base), name="forget"), running(_report(base, books), name="report"):

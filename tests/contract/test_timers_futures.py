@@ -3,12 +3,16 @@
 import time
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
+from meantime.errors import BadCursor
+from meantime.pipelines import kafka_intake
 from meantime.pipelines.futures import start_futures
-from meantime.pipelines.intake import FuturesOptions
+from meantime.pipelines.intake import FuturesOptions, waiting_schema
+from meantime.pipelines.ranges import Range
 from meantime.pipelines.request_source import RequestsReader
 from meantime.pipelines.session import session
 from meantime.timers.future import encode
@@ -98,6 +102,27 @@ def test_a_batch_is_bounded_in_bytes_however_few_they_are(kafka, folder, mark):
 
 def taken(start, end) -> int:
     return sum(end[REQUEST].values()) - sum(start[REQUEST].values())
+
+
+def test_a_process_reads_one_piece_after_the_other_and_gets_over_one_that_is_gone(kafka, folder, mark):
+    chosen = options(kafka, folder)
+    start = kafka_intake.newest(kafka.address)
+    for number in range(100):
+        kafka.set(opening(9000), "calls", f"{mark}-{number}")
+    kafka.flush()
+    # They have one key, so they are in one partition.
+    partition = next(number for number, end in kafka_intake.newest(kafka.address).items() if end > start[number])
+    first = start[partition]
+    pieces = [Range(REQUEST, REQUEST, 0, partition, first + begin, first + begin + 50) for begin in (0, 50)]
+    assert [requests_in(kafka_intake.packs([piece], chosen)) for piece in pieces] == [50, 50]
+    with pytest.raises(BadCursor, match="no longer available"):
+        list(kafka_intake.packs([Range(REQUEST, REQUEST, 0, partition, 1 << 40, (1 << 40) + 5)], chosen))
+    assert requests_in(kafka_intake.packs([pieces[0]], chosen)) == 50
+
+
+def requests_in(batches) -> int:
+    packs = [pack for batch in batches for pack in batch.column("requests").to_pylist()]
+    return sum(pa.ipc.read_record_batch(pa.py_buffer(pack), waiting_schema()).num_rows for pack in packs)
 
 
 def test_requests_meet_their_tick_whichever_comes_first(kafka, spark, folder, mark):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.pipelines.intake import Waiting, waiting_schema
-from meantime.pipelines.packing import AT_ONCE_BYTES, PACK_BYTES, pack, unpack
+from meantime.pipelines.packing import AT_ONCE_BYTES, HANDED_OVER_BYTES, PACK_BYTES, pack, unpack
 
 bytes_or_none = st.one_of(st.none(), st.binary(max_size=3))
 requests = st.builds(
@@ -66,8 +66,16 @@ def test_a_request_larger_than_a_pack_has_one_of_its_own():
 
 
 def test_a_task_holds_a_bounded_number_of_bytes():
-    tables = [table([small(number, bytes(AT_ONCE_BYTES // 4))]) for number in range(8)]
-    assert [batch.num_rows for batch in pack(iter(tables), 4)] == [4, 4]
+    taken = iter([table([small(number, bytes(AT_ONCE_BYTES // 4))]) for number in range(8)])
+    handed_over = pack(taken, 4)
+    next(handed_over)
+    assert len(list(taken)) == 4, "no more was taken than is packed at once"
+
+
+def test_java_gets_it_in_pieces():
+    batches = list(pack([table([small(number, bytes(PACK_BYTES)) for number in range(200)])], 4))
+    assert sum(batch.num_rows for batch in batches) == 200
+    assert [batch.nbytes <= HANDED_OVER_BYTES + PACK_BYTES for batch in batches] == [True] * 4
 
 
 def test_what_is_unpacked_is_what_was_packed():

@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from meantime.collector import spare_collector
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.intake import FuturesOptions, Requests, taken_in, upcoming
-from meantime.pipelines.kafka_ranges import read_runs
+from meantime.pipelines.kafka_ranges import consumer_of, read_runs
 from meantime.pipelines.packing import BESIDE_VALUE, pack
 from meantime.pipelines.ranges import Range
 from meantime.streams.model import Storage
@@ -94,14 +96,45 @@ def _sampler(kafka: str) -> Consumer:
 
 def packs(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[RecordBatch]":
     """What a task makes of its ranges."""
+    _begin()
     return pack(_tables(ranges, options), options.shards)
 
 
+@cache
+def _begin() -> None:
+    """Once for each process. It gets millions of messages which die young, and PySpark has it look for garbage after each
+    task: to look through all that it has imported took as long as all the rest."""
+    import pyarrow.compute  # noqa: F401 - so that it is there by now
+
+    spare_collector(100_000, 10_000, 10_000)
+
+
 def _tables(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[Table]":
-    for runs in read_runs(Storage(REQUEST, options.kafka), ranges):
+    for runs in read_runs(Storage(REQUEST, options.kafka), ranges, _kept):
         next_tick = upcoming(time.time(), options)
         for of, messages in runs:
             yield taken_in(_requests(of.partition, messages), next_tick, options)
+
+
+@contextmanager
+def _kept(storage: Storage) -> Iterator[Consumer]:
+    """The same for all tasks of this process: its connections stand, and so does the memory that its threads have had. After
+    anything out of the ordinary the next task begins with another one."""
+    consumer = _reader(storage.bootstrap_servers)
+    try:
+        yield consumer
+    except BaseException:
+        _reader.cache_clear()
+        consumer.close()
+        raise
+    # A partition that was paused at the end of its range would stay so.
+    consumer.resume(consumer.assignment())
+    consumer.unassign()
+
+
+@cache
+def _reader(kafka: str) -> Consumer:
+    return consumer_of(Storage(REQUEST, kafka))
 
 
 def _requests(partition: int, messages: Sequence[Any]) -> Requests:

@@ -5,7 +5,8 @@ error, never a gap. Records that are no events (no value) are left out, as in ev
 in their order within a timeline, timelines in no order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ Place = tuple[str, int]
 """A partition of a topic."""
 Run = tuple[Range, list[Any]]
 """Records of a range, in their order."""
+Opened = Callable[[Storage], AbstractContextManager[Consumer]]
 
 CHUNK = 10_000
 SILENT_FOR = 30.0
@@ -57,10 +59,20 @@ def read(storage: Storage, ranges: Iterable[Range]) -> "Iterator[RecordBatch]":
             yield _batch(events)
 
 
-def read_runs(storage: Storage, ranges: Iterable[Range]) -> Iterator[list[Run]]:
-    """All records of the ranges, as they come."""
+def read_runs(storage: Storage, ranges: Iterable[Range], opened: Opened | None = None) -> Iterator[list[Run]]:
+    """All records of the ranges, as they come; read with a consumer of their own unless it is `opened` in another way."""
     for together in rounds(ranges):
-        yield from _read(storage, together)
+        with (opened or _opened)(storage) as consumer:
+            yield from _read(consumer, together)
+
+
+@contextmanager
+def _opened(storage: Storage) -> Iterator[Consumer]:
+    consumer = consumer_of(storage)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
 
 
 def rounds(ranges: Iterable[Range]) -> list[dict[Place, Range]]:
@@ -76,17 +88,13 @@ def rounds(ranges: Iterable[Range]) -> list[dict[Place, Range]]:
     return found
 
 
-def _read(storage: Storage, left: dict[Place, Range]) -> Iterator[list[Run]]:
+def _read(consumer: Consumer, left: dict[Place, Range]) -> Iterator[list[Run]]:
     """All at once, so that finding the leaders of many short timelines costs one waiting and not one each."""
-    consumer = _consumer(storage)
     only = next(iter(left)) if len(left) == 1 else None
-    try:
-        consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
-        while left:
-            if runs := _step(consumer, left, only):
-                yield runs
-    finally:
-        consumer.close()
+    consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
+    while left:
+        if runs := _step(consumer, left, only):
+            yield runs
 
 
 def _step(consumer: Consumer, left: dict[Place, Range], only: Place | None) -> list[Run]:
@@ -144,7 +152,7 @@ def _records(messages: list[Any], others: list[Any], wanted: Range, reached: int
 def written_between(storage: Storage, ranges: Sequence[Range], from_ms: int | None, until_ms: int | None) -> list[Range]:
     """The ranges without what was written before the one instant, or lies after the first record of the other. Kafka answers
     with the first record that is not older, so nothing of `from_ms` lies before it, even where times go back and forth."""
-    consumer = _consumer(storage)
+    consumer = consumer_of(storage)
     try:
         firsts = _offsets_at(consumer, ranges, from_ms) if from_ms is not None else [one.first for one in ranges]
         ends = _offsets_at(consumer, ranges, until_ms) if until_ms is not None else [one.end for one in ranges]
@@ -168,7 +176,7 @@ def _offsets_at(consumer: Consumer, ranges: Sequence[Range], at_ms: int) -> list
     return [one.end if place < 0 else place for one, place in zip(ranges, places, strict=True)]
 
 
-def _consumer(storage: Storage) -> Consumer:
+def consumer_of(storage: Storage) -> Consumer:
     try:
         return Consumer(client_config(storage) | SETTINGS)
     except (KafkaException, TypeError, ValueError) as error:

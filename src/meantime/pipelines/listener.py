@@ -5,13 +5,6 @@ from typing import Any
 
 import msgspec
 from prometheus_client import Gauge
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from meantime.metrics import REGISTRY
 from meantime.timers.reports import FuturesReport
@@ -22,30 +15,20 @@ STATE = Gauge("meantime_futures_state_rows", "Rows that the join keeps.", regist
 LAG = Gauge("meantime_futures_lag", "Requests that are not joined yet.", registry=REGISTRY)
 
 
-class FuturesListener(StreamingQueryListener):
-    """Calls `tell` from a thread of Spark's."""
+class FuturesListener:
+    """Hears Spark's own words and calls `tell`, from a thread of Spark's."""
 
     def __init__(self, tell: Callable[[FuturesReport], None]) -> None:
-        super().__init__()
         self._tell = tell
         self._batches = 0
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        pass
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+    def hear(self, progress: str) -> None:
         self._batches += 1
-        report = report_of(msgspec.json.decode(event.progress.json, type=Progress), self._batches)
+        report = report_of(msgspec.json.decode(progress, type=Progress), self._batches)
         BATCH.set(report.batch_ms / 1000)
         STATE.set(report.state_rows)
         LAG.set(report.lag)
         self._tell(report)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        pass
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        pass
 
 
 class Operator(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from meantime.metrics import REGISTRY
+from meantime.pipelines.hearing import hear
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,22 +67,7 @@ class Lateness:
 
 def listen(spark: "SparkSession") -> None:
     """Let the progress of every stream of a session become metrics."""
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-            log.info("stream_started", name=event.name, id=str(event.id))
-
-        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-            note(msgspec.json.decode(event.progress.json, type=Progress))
-
-        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-            """Nothing to tell."""
-
-        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            log.info("stream_ended", id=str(event.id), failed=event.exception is not None)
-
-    spark.streams.addListener(Listener())
+    hear(spark, lambda progress: note(msgspec.json.decode(progress, type=Progress)))
 
 
 def note(progress: Progress) -> None:

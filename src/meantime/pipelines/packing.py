@@ -22,6 +22,8 @@ PACK_BYTES = 64 * 1024
 """About how much a pack may hold, unless a single request is larger."""
 AT_ONCE_BYTES = 32 * 1024 * 1024
 """How much is packed at once; a task holds little more than this."""
+HANDED_OVER_BYTES = 4 * 1024 * 1024
+"""About how much of it is handed to Java at a time."""
 SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(AT_ONCE_BYTES // 4),
@@ -39,10 +41,17 @@ def pack(tables: Iterable["Table"], shards: int) -> Iterator["RecordBatch"]:
     for table in tables:
         waiting.append(table)
         if sum(one.nbytes for one in waiting) >= AT_ONCE_BYTES:
-            yield _pack(pa.concat_tables(waiting), shards)
+            yield from _handed_over(_pack(pa.concat_tables(waiting), shards))
             waiting = []
     if any(one.num_rows for one in waiting):
-        yield _pack(pa.concat_tables(waiting), shards)
+        yield from _handed_over(_pack(pa.concat_tables(waiting), shards))
+
+
+def _handed_over(packs: "RecordBatch") -> Iterator["RecordBatch"]:
+    """In pieces for which Java has room at hand; for a large one it would ask the system each time."""
+    each = max(1, packs.num_rows * HANDED_OVER_BYTES // max(1, packs.nbytes))
+    for start in range(0, packs.num_rows, each):
+        yield packs.slice(start, each)
 
 
 def _pack(table: "Table", shards: int) -> "RecordBatch":

@@ -17,11 +17,11 @@ from meantime.clock import Clock
 from meantime.timers.delivery import Delivery, TopicList, missing_topic
 from meantime.timers.desk import Desk, Verdicts
 from meantime.timers.far_cancels import FarCancels
-from meantime.timers.kafka_arrivals import DueTopic, RequestTopic, record_of
+from meantime.timers.kafka_arrivals import DueTopic, RequestTopic, near_or_empty
 from meantime.timers.kafka_firing import Fired, Firing, NotNow, Volley
 from meantime.timers.kafka_memory import DoneTopic
 from meantime.timers.lateness import Lateness
-from meantime.timers.model import Cancel, Limits, Set
+from meantime.timers.model import Cancel, Limits, Record, Set
 from meantime.timers.reports import DispatcherReport
 from meantime.timers.rules import IN_TIME_MS, event_type_of, read, read_due, set_by, share_of
 from meantime.timers.share import Held, Share, Span
@@ -159,23 +159,23 @@ class Dispatcher:
         which does not forget; one that has been read here is known by then."""
         near = now_ms // 1000 + self._near_s
         taken = 0
-        for message in self._lines.requests.poll(self._room(now_ms)):
-            taken += 1
-            key = message.key()
-            # Most of a burst is far: its length tells a timer from a cancel, without a copy of its value.
-            if key and key.isdigit() and int(key) > near and len(message):
-                continue
-            request = read(record_of(message), self._options.limits)
-            share = self._shares.get(share_of(request.token, self._options.shares))
-            if share is None:
-                continue
-            match request:
-                case Set() if request.second <= near:
-                    share.set(request, now_ms)
-                case Cancel():
-                    share.cancel(request, now_ms)
-                    self._far.append(message.partition() or 0, message.offset() or 0, request)
+        for messages in self._lines.requests.poll(self._room(now_ms)):
+            taken += len(messages)
+            for record in near_or_empty(messages, near):
+                self._take_request(record, near, now_ms)
         return taken > 0
+
+    def _take_request(self, record: Record, near: int, now_ms: int) -> None:
+        request = read(record, self._options.limits)
+        share = self._shares.get(share_of(request.token, self._options.shares))
+        if share is None:
+            return
+        match request:
+            case Set() if request.second <= near:
+                share.set(request, now_ms)
+            case Cancel():
+                share.cancel(request, now_ms)
+                self._far.append(record.partition, record.offset, request)
 
     def _let_cancels_go(self, now_ms: int, joined: Mapping[int, int]) -> None:
         """Cancels that the Spark job has taken in come again with their timers, so they need not be kept for ever."""

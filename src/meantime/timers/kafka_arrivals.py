@@ -29,6 +29,10 @@ FETCHING = {"fetch.wait.max.ms": 100, "fetch.queue.backoff.ms": 10, "queued.max.
 """The client has records ready, and does not rest for a second, as it would, whenever it has enough of them."""
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
+# Naming a method for each of millions of records would cost as much as calling it.
+_message: Any = Message
+_partition, _offset, _key, _error = _message.partition, _message.offset, _message.key, _message.error
+
 Begin = Callable[[int], int]
 """Called with a partition that is now ours; says where to read from."""
 
@@ -122,18 +126,19 @@ class RequestTopic:
         for place in known:
             self.coverage.reach(place.partition, place.offset)
 
-    def poll(self, most: int) -> Iterator[Message]:
-        """What has come; it counts as read when all of it has been taken."""
-        reached: dict[int, int] = {}
-        for message in self._consumer.consume(most, 0):
-            error = message.error()
-            if error is None:
-                yield message
-                reached[message.partition()] = message.offset() + 1  # type: ignore[index, operator]
-            elif error.code() == KafkaError._PARTITION_EOF:
-                reached[_partition(message)] = _offset(message)
-        for partition, offset in reached.items():
-            self.coverage.reach(partition, offset)
+    def poll(self, most: int) -> Iterator[list[Message]]:
+        """What has come, if anything; it counts as read when the caller is done with it."""
+        messages = self._consumer.consume(most, 0)
+        others = [(message, error) for message, error in zip(messages, map(_error, messages), strict=True) if error]
+        records = [message for message in messages if message.error() is None] if others else messages
+        if records:
+            yield records
+        # Of each partition the last one stays.
+        for partition, offset in dict(zip(map(_partition, records), map(_offset, records), strict=True)).items():
+            self.coverage.reach(partition, offset + 1)
+        for message, error in others:
+            if error.code() == KafkaError._PARTITION_EOF:
+                self.coverage.reach(message.partition() or 0, message.offset() or 0)
 
     def ask_for_ends(self, now_ms: int, not_before_ms: int) -> None:
         """Ask where the partitions end, unless that has been asked at or after `not_before_ms`: the ends must not move on
@@ -166,6 +171,15 @@ class RequestTopic:
         self._consumer.close()
 
 
+def near_or_empty(messages: list[Message], near: int) -> Iterator[Record]:
+    """The records without those that are due after `near`, by far the most in a burst, unless they could be cancels. Keys of
+    so many digits compare as numbers do; where they are no digits, there is nothing to be missed."""
+    last = b"%d" % near
+    for message, key, size in zip(messages, map(_key, messages), map(len, messages), strict=True):
+        if not (size and key and len(key) == len(last) and key > last):
+            yield record_of(message)
+
+
 def record_of(message: Message) -> Record:
     # Naming the fields costs more than all the rest, and there are millions of records.
     return Record._make(
@@ -178,14 +192,6 @@ def record_of(message: Message) -> Record:
             tuple(message.headers() or ()),
         )
     )
-
-
-def _partition(message: Message) -> int:
-    return message.partition() or 0
-
-
-def _offset(message: Message) -> int:
-    return message.offset() or 0
 
 
 def _is_record(message: Message) -> bool:

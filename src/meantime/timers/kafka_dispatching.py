@@ -5,7 +5,6 @@ from what Kafka knows.
 """
 
 import asyncio
-import gc
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from meantime.clock import Clock
+from meantime.collector import spare_collector
 from meantime.errors import MeantimeError, StorageUnavailable
 from meantime.timers.desk import Desk
 from meantime.timers.dispatcher import Dispatcher, DispatcherOptions, Lines
@@ -54,7 +54,8 @@ class Hands:
 
     async def run(self) -> None:
         """For ever; cancelling it lets the hand finish its step."""
-        _spare_the_collector()
+        # Hundreds of thousands of held timers are no garbage, and looking through them takes the time of a whole volley.
+        spare_collector(100_000, 10_000, 10_000)
         try:
             while True:
                 await self._desk.clear()
@@ -102,11 +103,3 @@ class Hands:
         finally:
             for part in (due, requests, done, firing):
                 part.close()
-
-
-def _spare_the_collector() -> None:
-    """Hundreds of thousands of held timers are no garbage, and looking through them takes the time of a whole volley: only
-    what is young is looked through."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 10_000, 10_000)

@@ -37,7 +37,7 @@ class LedgerOptions:
     wait_for: float = 0.25
     share_of_time: float = 0.8
     """How much of the time may be spent on what has been read: firing comes first."""
-    share_in_a_burst: float = 0.2
+    share_in_a_burst: float = 0.1
     """The same while the join has yet to take in more than `burst` requests: that comes first, too."""
     burst: int = 50_000
 
