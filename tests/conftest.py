@@ -60,12 +60,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         time.sleep(0.5)
 
 
-LONG = (
-    *("timers_faults", "workers_sharing", "pipelines_spark", "streams_faults", "timers_dispatcher", "pipelines_faults"),
-    *("workers_jobs", "stack", "timers_futures", "streams_switch", "barrier_faults", "nodes", "fuzz", "streams_publishing"),
-    *("topics_faults", "reading_faults", "workers_guarded", "docs"),
+FIRST = (
+    *(
+        "timers_faults",
+        "nodes",
+        "pipelines_spark",
+        "timers_dispatcher",
+        "streams_faults",
+        "pipelines_faults",
+        "timers_futures",
+    ),
+    *("workers_jobs", "stack", "streams_switch", "cluster", "streams_publishing", "docs", "workers_guarded"),
 )
-"""Files that take long begin first, so that no lane is still busy with one when the others have nothing left."""
+"""Files that take long begin first, so that no lane is still busy with one when the others have nothing left; what mostly
+waits runs beside what needs the processors."""
+LAST = ("barrier_faults",)
+"""What measures milliseconds has the machine to itself as far as that is possible."""
 
 
 IN_TURNS = {
@@ -77,14 +87,15 @@ GROUPS = {f"test_{file}": group for group, files in IN_TURNS.items() for file in
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {f"test_{name}": place for place, name in enumerate(LONG)}
-    first = {group: min(places[f"test_{file}"] for file in files) for group, files in IN_TURNS.items()}
+    items.sort(key=lambda item: _place(item.path.stem.removeprefix("test_")))
 
-    def place(item: pytest.Item) -> tuple[int, int]:
-        own = places.get(item.path.stem, len(places))
-        return first.get(GROUPS.get(item.path.stem, ""), own), own
 
-    items.sort(key=place)
+def _place(file: str) -> tuple[int, int]:
+    """Of a group its first file tells where it stands."""
+    turns = IN_TURNS.get(GROUPS.get(f"test_{file}", ""), (file,))
+    if file in LAST:
+        return len(FIRST) + 1, 0
+    return FIRST.index(turns[0]) if turns[0] in FIRST else len(FIRST), turns.index(file)
 
 
 class Lanes(LoadFileScheduling):
