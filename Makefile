@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVICES := tests/system tests/contract
-LANES  ?= 4
+LANES  ?= 5
 # Tests start hundreds of processes: what Python has compiled is kept, also where the environment asks not to.
 export PYTHONDONTWRITEBYTECODE :=
 

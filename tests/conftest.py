@@ -61,16 +61,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 FIRST = (
-    *(
-        "timers_faults",
-        "nodes",
-        "pipelines_spark",
-        "timers_dispatcher",
-        "streams_faults",
-        "pipelines_faults",
-        "timers_futures",
-    ),
-    *("workers_jobs", "stack", "streams_switch", "cluster", "streams_publishing", "docs", "workers_guarded"),
+    *("timers_faults", "nodes", "pipelines_spark", "timers_dispatcher", "streams_faults", "pipelines_faults", "workers_jobs"),
+    *("stack", "streams_switch", "cluster", "streams_publishing", "docs", "workers_guarded"),
 )
 """Files that take long begin first, so that no lane is still busy with one when the others have nothing left; what mostly
 waits runs beside what needs the processors."""
@@ -81,8 +73,9 @@ LAST = ("barrier_faults",)
 IN_TURNS = {
     "streams": ("streams_faults", "reading_faults"),
     "nodes": ("nodes", "topics_faults", "workers_sharing", "fuzz"),
+    "spark": ("pipelines_spark", "timers_futures"),
 }
-"""Files that break a stack and leave it whole: they run one after the other in one lane, on one stack."""
+"""Files that run one after the other in one lane: they break a stack and leave it whole, or use one Java for Spark."""
 GROUPS = {f"test_{file}": group for group, files in IN_TURNS.items() for file in files}
 
 
