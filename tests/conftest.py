@@ -61,8 +61,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 FIRST = (
-    *("timers_faults", "nodes", "pipelines_spark", "timers_dispatcher", "streams_faults", "pipelines_faults", "workers_jobs"),
-    *("stack", "streams_switch", "cluster", "streams_publishing", "docs", "workers_guarded"),
+    *("timers_faults", "nodes", "pipelines_spark", "timers_dispatcher", "streams_faults", "pipelines_faults"),
+    *("workers_jobs", "stack", "streams_switch", "cluster", "streams_publishing", "docs", "workers_guarded"),
 )
 """Files that take long begin first, so that no lane is still busy with one when the others have nothing left; what mostly
 waits runs beside what needs the processors."""
