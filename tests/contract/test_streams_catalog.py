@@ -140,8 +140,12 @@ async def test_a_new_retention_reaches_the_topic(client: httpx.AsyncClient, node
     name = await new_event_type(client)
     await client.put(f"/event-types/{name}", json={"options": {"retention_time": 5000}})
     timeline = (await nodes[0].streams.catalog.timelines(name))[-1]
-    settings = await nodes[0].streams.admins.of(nodes[0].streams.catalog.storage("default")).topic_settings(timeline.topic)
-    assert settings["retention.ms"][0] == "5000"
+    kafka = nodes[0].streams.admins.of(nodes[0].streams.catalog.storage("default"))
+
+    async def is_kept_for_five_seconds() -> bool:
+        return (await kafka.topic_settings(timeline.topic))["retention.ms"][0] == "5000"
+
+    await eventually(is_kept_for_five_seconds)
 
 
 async def test_a_deleted_event_type_is_gone_with_its_topic_and_its_name_is_free(

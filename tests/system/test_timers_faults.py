@@ -10,7 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -123,10 +123,14 @@ class Site:
 
 def family(pid: int) -> list[int]:
     """A process and all that it has started, directly or not."""
-    children = [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
-    ]
-    return [pid, *chain.from_iterable(map(family, children))]
+    return [pid, *chain.from_iterable(map(family, _children(pid)))]
+
+
+def _children(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # A thread may end while its process is looked at.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield from map(int, (task / "children").read_text().split())
 
 
 @pytest.fixture(scope="module")

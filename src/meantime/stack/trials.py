@@ -101,13 +101,29 @@ def _serve(service: Spec, option: str) -> None:
 def _started(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """What still runs at the end is killed, with all that it has started."""
     told = {**os.environ, **environment}
-    process = subprocess.Popen(command, env=told, stdin=subprocess.DEVNULL, start_new_session=True)
+    process = None
     try:
+        with _undisturbed():
+            process = subprocess.Popen(command, env=told, stdin=subprocess.DEVNULL, start_new_session=True)
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """SIGTERM waits until the end: what is just being started is nobody's yet, and would be left behind."""
+    came: list[int] = []
+    ending = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, ending)
+    if came:
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _kafka_jars(java: Java) -> Path:
