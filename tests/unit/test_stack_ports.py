@@ -1,4 +1,5 @@
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +24,18 @@ def test_chosen_ports_are_free_and_differ():
 
 def test_chosen_ports_lie_below_those_of_outgoing_connections():
     assert all(port < ports._ephemeral_start() for port in ports.assign({}, ["a", "b", "c"]).values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a server in where a port is reserved")
+def test_a_reserved_port_is_nobody_elses_choice_and_its_owner_listens_there(monkeypatch):
+    mine, other = ports.choose(set()), ports.choose(set())
+    drawn = iter([mine, mine, other])
+    monkeypatch.setattr(ports.random, "randrange", lambda *_: next(drawn))
+    with ports.reserved([mine]):
+        assert ports.choose(set()) == other
+        with socket.create_server(("127.0.0.1", mine)):
+            assert not ports.is_free(mine)
+        assert ports.is_free(mine)
 
 
 def test_a_remembered_port_is_kept():
@@ -51,7 +64,7 @@ def test_nodes_start_at_8080_where_that_is_free(monkeypatch):
 
 
 def test_nodes_go_elsewhere_when_8080_is_taken(monkeypatch):
-    monkeypatch.setattr(ports, "is_free", lambda port: port != 8081)
+    monkeypatch.setattr(ports, "is_free", lambda port, **_: port != 8081)
     assert not {8080, 8081} & set(ports.assign_nodes({}, 2, first=None).values())
 
 

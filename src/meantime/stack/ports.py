@@ -1,12 +1,15 @@
 """Ports: free ones are chosen once and then kept, because clients and registered storages remember them.
 
 They are taken from below the range in which the system picks the local ends of outgoing connections: a service that is
-down for a moment would otherwise lose its port to some client that happens to connect.
+down for a moment would otherwise lose its port to some client that happens to connect. A running stack reserves its ports,
+so that another one that starts in the same moment does not choose them as well.
 """
 
 import random
 import socket
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from meantime.errors import StackError
@@ -17,15 +20,30 @@ _LOWEST = 20_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def is_free(port: int) -> bool:
+def is_free(port: int, *, unreserved: bool = False) -> bool:
+    """Whether a server could listen there; with `unreserved`, also whether nobody has reserved it."""
     with socket.socket() as probe:
-        # What lingers in TIME_WAIT keeps no server from listening again.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What lingers in TIME_WAIT keeps no server from listening again, and neither does a reservation.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, not unreserved)
         try:
             probe.bind((HOST, port))
         except OSError:
             return False
         return True
+
+
+@contextmanager
+def reserved(ports: Iterable[int]) -> Iterator[None]:
+    """Meanwhile nobody else chooses these. On Linux a socket that is bound and does not listen is in no server's way that
+    asks to reuse its address, as all of ours do; on other systems it might be, so nothing is reserved there."""
+    with ExitStack() as held:
+        for port in ports if sys.platform == "linux" else ():
+            one = held.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
+            # Who listens there already has it anyway.
+            with suppress(OSError):
+                one.bind((HOST, port))
+        yield
 
 
 def assign(remembered: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
@@ -64,7 +82,7 @@ def choose(taken: set[int]) -> int:
     highest = _ephemeral_start()
     for _ in range(200):
         port = random.randrange(_LOWEST, highest) if highest - _LOWEST >= 1000 else _any_port()
-        if port not in taken and is_free(port):
+        if port not in taken and is_free(port, unreserved=True):
             return port
     raise StackError("no free port found on 127.0.0.1: stop some of the programs that listen there")
 

@@ -22,6 +22,7 @@ from meantime.stack.folder import Folder, Ledger
 from meantime.stack.jars import ensure_jars
 from meantime.stack.java import find_java
 from meantime.stack.model import Event, Options, Spec, Tell
+from meantime.stack.ports import reserved
 from meantime.stack.reports import logged
 from meantime.stack.trials import unprepared
 
@@ -43,7 +44,8 @@ def _serve_locked(folder: Folder, options: Options, tell: Tell) -> None:
     ledger.change(supervisor=processes.mark(os.getpid()), ready=False, processes=())
     try:
         specs = _prepare(folder, ledger, options, tell)
-        asyncio.run(_supervise(specs, ledger, options, tell))
+        with reserved(ledger.memory.ports.values()):
+            asyncio.run(_supervise(specs, ledger, options, tell))
     finally:
         ledger.change(supervisor=None, ready=False)
 
