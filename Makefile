@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PREPARED := $(VENV)/.prepared
 SERVICES := tests/system tests/contract
 LANES  ?= 5
 # Tests start hundreds of processes: what Python has compiled is kept, also where the environment asks not to.
@@ -26,6 +27,12 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# `meantime up` does this by itself and goes on meanwhile; five lanes of tests would do it all at once, and beside the tests.
+$(PREPARED): $(READY)
+	@echo "Fetching Kafka and preparing Java's classes (three minutes the first time) ..."
+	@for service in zookeeper kafka futures; do echo "  $$service"; $(BIN)/python -m meantime.stack.trials $$service >/dev/null 2>&1; done
+	@touch $@
+
 demo: $(READY) ## Take the tour: everything comes up, is shown, broken, mended and stopped
 	$(BIN)/meantime demo
 
@@ -37,7 +44,7 @@ down: $(READY) ## Stop what `make up` or `meantime up --detach` started
 
 # Much of a service test is waiting, so LANES files run at a time, the long ones first. They kill and freeze real processes
 # against the clock: a test that fails is run once more by itself, in plain sight.
-test: check ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
+test: check $(PREPARED) ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
 	$(BIN)/pytest -n $(LANES) --dist loadfile --no-loadscope-reorder $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
 
 check: $(READY) ## Formatting, lint, types, layers and unit tests
