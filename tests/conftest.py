@@ -38,8 +38,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 MEMORY, ROOM = Path("/dev/shm"), 4 * 1024**3
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
     tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
-"""Data of tests live as long: where the machine has the room they stay in memory. Making a file, of which a partition of Kafka
-has twenty, costs a fraction there; and it is processes that tests kill, never the machine."""
+"""Data of tests live as long: where the machine has the room they stay in memory. Opening a file, which Kafka does twenty
+times for each partition, costs a fraction there; and it is processes that tests kill, never the machine."""
 
 TURNS = max(2, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")))
 """How many test runs may start services on a machine at the same time; more would only make each other late."""
