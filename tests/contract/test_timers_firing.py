@@ -42,6 +42,19 @@ def test_a_loaded_volley_leaves_at_its_second_and_as_a_whole(kafka, firing, coun
     assert {one.at_ms for one in fired} == {second * 1000}, "loading was too slow to be ready in time"
 
 
+def test_a_volley_that_is_not_loaded_in_time_leaves_in_parts_and_counts_as_a_whole(kafka, firing):
+    topic = kafka.new_topic(**BY_KAFKA)
+    tail = kafka.tail(topic)
+    second, count = int(time.time()), 60_000
+    timers = [Held(0, f"t{number}", second, Future(topic, str(number), b"x"), 0) for number in range(count)]
+    fired = firing.fire(Volley(fire=timers), {}, None)
+    callbacks = tail.read(count)
+    tail.close()
+    assert {token_of(message) for message in callbacks} == {held.token for held in timers}
+    first = min(message.timestamp()[1] for message in callbacks)
+    assert first < fired[-1].at_ms, "nothing had left before all of it was loaded"
+
+
 def test_what_is_published_elsewhere_waits_for_its_second_too(kafka, firing):
     second = int(time.time()) + 2
     firing.fire(Volley(attempt=[Held(0, "t", second, Future("event-type:orders", "", b"{}"), 0)]), {}, None)

@@ -4,7 +4,8 @@ Readers with `isolation.level=read_committed` see all of it or nothing. A transa
 partitions, or that has been started a second time under its name, is refused by Kafka as a whole.
 
 A volley may be loaded before its second: everything lies ready in Kafka's client, which sends nothing before it is told to,
-and that is at the second. Its records bear the instant at which they are let go.
+and that is at the second. Its records bear the instant at which they are let go. One that is too large to be loaded by then
+leaves in parts, while the rest is being loaded.
 """
 
 import time
@@ -30,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 CHUNK = 500
 """Timers that are given the same instant; it is read just before they are handed to Kafka's client."""
+LET_GO_EVERY, LET_GO_FOR = 10_000, 0.005
+"""After its second so many timers of a volley are loaded, and then those that are loaded have so long to get under way."""
 OUTCOMES_A_RECORD = 2000
 ANSWER_WITHIN = 20.0
 MOST_LOADED = 500_000
@@ -191,6 +194,8 @@ class Firing:
                 except (BufferError, KafkaException):
                     self._produce(topic, callback, key, headers=headers, timestamp=at_ms)
             fired.append(Fired(at_ms, chunk))
+            if at_ms > self._release_ms and (start + CHUNK) % LET_GO_EVERY == 0:
+                self._producer.flush(LET_GO_FOR)
         return fired
 
     def _record(self, volley: Volley, fired: list[Fired]) -> None:
