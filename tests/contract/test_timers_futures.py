@@ -1,6 +1,8 @@
 """The Spark job on a real Kafka: every request comes out once it is due, or is refused, and a restart loses nothing."""
 
+import re
 import time
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -8,13 +10,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
-from meantime.errors import BadCursor
+from meantime.errors import BadCursor, StackError
 from meantime.pipelines import kafka_intake
 from meantime.pipelines.futures import start_futures
 from meantime.pipelines.intake import FuturesOptions, waiting_schema
 from meantime.pipelines.ranges import Range
 from meantime.pipelines.request_source import RequestsReader
-from meantime.pipelines.session import session
+from meantime.pipelines.session import check_connector, session
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import partitions_of
 from meantime.timers.model import Bad, Future, Limits, Record
@@ -82,6 +84,14 @@ def opening(ahead_s: int) -> int:
     """A second that opens a stretch."""
     second = int(time.time()) + ahead_s
     return second - second % STRETCH_S
+
+
+def test_a_spark_without_its_connector_to_kafka_is_told_what_to_start_it_with(spark, monkeypatch):
+    jars = [Path("connector.jar"), Path("clients.jar")]
+    check_connector(spark, jars)
+    monkeypatch.setitem(check_connector.__globals__, "CONNECTOR", "org.nobody.Has")
+    with pytest.raises(StackError, match=re.escape("spark-submit --jars connector.jar,clients.jar")):
+        check_connector(spark, jars)
 
 
 def test_a_batch_is_bounded_in_bytes_however_few_they_are(kafka, folder, mark):

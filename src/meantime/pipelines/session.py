@@ -3,7 +3,10 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from meantime.errors import StackError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +30,8 @@ DEFAULTS: Mapping[str, str] = {
 
 ROOM = "-XX:MetaspaceSize=192m"
 """For Spark's own classes. With less to begin with, Java stops twice to look for some that nobody needs any more."""
+
+CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
 def session(
@@ -62,8 +67,24 @@ def session(
     jvm_options = [ROOM, *jvm, *(() if prepared.are_missing() else prepared.options())]
     builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
     chosen = master or os.environ.get("SPARK_MASTER")
-    if chosen or "PYSPARK_GATEWAY_PORT" not in os.environ:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if chosen or not submitted:
         builder = builder.master(chosen or "local[2]")
     for key, value in {**DEFAULTS, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return register(builder.getOrCreate())
+    spark = builder.getOrCreate()
+    if submitted:
+        check_connector(spark, jars)
+    return register(spark)
+
+
+def check_connector(spark: "SparkSession", jars: Sequence[Path]) -> None:
+    """A driver has the classes that spark-submit has started it with, and gets no more of them."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    assert spark._jvm is not None
+    try:
+        spark._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().loadClass(CONNECTOR)
+    except Py4JJavaError:
+        named = ",".join(map(str, jars))
+        raise StackError(f"this Spark has no connector to Kafka: start it with `spark-submit --jars {named} …`") from None
