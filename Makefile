@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PREPARED := $(VENV)/.prepared
 SERVICES := tests/system tests/contract
-LANES  ?= 5
+LANES  ?= 6
 # Tests start hundreds of processes: what Python has compiled is kept, also where the environment asks not to.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -27,7 +27,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# `meantime up` does this by itself and goes on meanwhile; five lanes of tests would do it all at once, and beside the tests.
+# `meantime up` does this by itself and goes on meanwhile; six lanes of tests would do it all at once, and beside the tests.
 $(PREPARED): $(READY)
 	@echo "Fetching Kafka and preparing Java's classes (three minutes the first time) ..."
 	@for service in zookeeper kafka futures; do echo "  $$service"; $(BIN)/python -m meantime.stack.trials $$service >/dev/null 2>&1; done
