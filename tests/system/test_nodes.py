@@ -137,7 +137,8 @@ def locked(stack, certificate) -> Iterator[str]:
     """A node that asks for a key, and speaks TLS."""
     cert, key = certificate
     with node(stack, "locked", "--auth", "--tls-cert", cert, "--tls-key", key) as (url, _):
-        until(lambda: HTTP.get(f"{url}/ready").status_code == 200)
+        # It joins while the others are still getting over what was done to them before.
+        until(lambda: HTTP.get(f"{url}/ready").status_code == 200, within=60)
         yield url
     until(stack.is_whole)
 
