@@ -239,11 +239,11 @@ def _opening(ahead_s: int) -> int:
 
 
 def _joined(site: Site, within: float) -> None:
-    """The Spark job has every request that was written."""
+    """The Spark job has every request that was written, and what need not wait has come through."""
     ends = site.ends(REQUEST)
     deadline = time.monotonic() + within
     while (report := last_report(site.stack.places.postgres, "futures", "futures", 0)) is None or any(
-        int(report["places"].get(str(partition), 0)) < end for partition, end in ends.items()
+        int(report["through"].get(str(partition), 0)) < end for partition, end in ends.items()
     ):
         assert time.monotonic() < deadline, "the Spark job does not take requests in"
         time.sleep(0.2)

@@ -2,9 +2,12 @@
 
 from itertools import pairwise
 
+import pytest
+
+from meantime.pipelines.intake import FuturesOptions
 from meantime.timers.coverage import Coverage
 from meantime.timers.desk import verdict
-from meantime.timers.far_cancels import FarCancels
+from meantime.timers.far_cancels import FarCancels, far_from
 from meantime.timers.future import encode
 from meantime.timers.lateness import Lateness
 from meantime.timers.ledger import Batch
@@ -23,6 +26,9 @@ from meantime.timers.status import (
 )
 
 S = 1_700_000_000
+LONGEST = FuturesOptions("", "", 1)
+HANDED_OUT_S = LONGEST.early_s + LONGEST.stretch_s + 5
+"""The Spark job brings timers no earlier than so: the last second of a stretch, whose tick comes by the lead early."""
 FUTURE = Future("calls", "", b"")
 
 
@@ -50,6 +56,11 @@ def test_cancels_are_given_out_once_the_join_has_passed_them():
     assert list(far.taken_in({0: 2})) == cancels[:2]
     assert list(far.taken_in({0: 2, 1: 9})) == []
     assert list(far.taken_in({0: 3})) == cancels[2:]
+
+
+@pytest.mark.parametrize("near_s", [30, 90, 600])
+def test_no_cancel_whose_timer_may_be_held_is_left_to_the_spark_job(near_s):
+    assert far_from(S * 1000 + 999, near_s) >= S + max(near_s, HANDED_OUT_S)
 
 
 def test_lateness_is_counted_for_a_minute():

@@ -1,12 +1,16 @@
 """What the futures query tells after each micro-batch: how long it took, how much it keeps, how far it has come."""
 
+import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from prometheus_client import Gauge
 
 from meantime.metrics import REGISTRY
+from meantime.pipelines.intake import FuturesOptions, upcoming
+from meantime.pipelines.passage import Passage
 from meantime.timers.reports import FuturesReport
 from meantime.timers.topics import REQUEST
 
@@ -16,15 +20,21 @@ LAG = Gauge("meantime_futures_lag", "Requests that are not joined yet.", registr
 
 
 class FuturesListener:
-    """Hears Spark's own words and calls `tell`, from a thread of Spark's."""
+    """Hears Spark's own words and calls `tell`, from a thread of Spark's. `through` is what an earlier process told last."""
 
-    def __init__(self, tell: Callable[[FuturesReport], None]) -> None:
+    def __init__(self, options: FuturesOptions, through: Mapping[int, int], tell: Callable[[FuturesReport], None]) -> None:
+        self._options = options
+        self._passage = Passage(through)
         self._tell = tell
         self._batches = 0
 
     def hear(self, progress: str) -> None:
         self._batches += 1
-        report = report_of(msgspec.json.decode(progress, type=Progress), self._batches)
+        heard = msgspec.json.decode(progress, type=Progress)
+        report = report_of(heard, self._batches)
+        # The tasks have looked at the clock before now, so they cannot have chosen a later tick.
+        through = self._passage.batch(report.places, upcoming(time.time(), self._options), heard.last_tick)
+        report = msgspec.structs.replace(report, through=through)
         BATCH.set(report.batch_ms / 1000)
         STATE.set(report.state_rows)
         LAG.set(report.lag)
@@ -47,6 +57,13 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     duration_ms: Mapping[str, int] = {}
     state_operators: tuple[Operator, ...] = ()
     sources: tuple[Source, ...] = ()
+    event_time: Mapping[str, str] = {}
+
+    @property
+    def last_tick(self) -> int | None:
+        """The last tick of the batch, if it had one."""
+        last = self.event_time.get("max")
+        return None if last is None else int(datetime.fromisoformat(last).timestamp())
 
 
 def report_of(progress: Progress, batches: int) -> FuturesReport:

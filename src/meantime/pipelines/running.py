@@ -1,7 +1,7 @@
 """The futures query as a process: started, reported on, started again when Kafka was away, stopped on a signal."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -59,7 +59,7 @@ async def run_futures(
     """For ever. A query that fails is started again from its checkpoint, in the same Spark."""
     spark = await asyncio.to_thread(_start_spark, engine, options.checkpoint)
     reports: asyncio.Queue[FuturesReport] = asyncio.Queue()
-    _listen(spark, reports)
+    _listen(spark, options, await _told_before(store), reports)
     telling = asyncio.create_task(_tell(reports, store, name, now_ms))
     try:
         while True:
@@ -81,9 +81,20 @@ def _start_spark(engine: Engine, checkpoint: str) -> "SparkSession":
     return session("futures", master=engine.master, memory=engine.memory, jvm=(QUICK_COMPILER,), settings=settings)
 
 
-def _listen(spark: "SparkSession", reports: "asyncio.Queue[FuturesReport]") -> None:
+async def _told_before(store: LedgerStore) -> Mapping[int, int]:
+    """How far requests had come through the job when it told so last."""
+    try:
+        told = [said.report for said in await store.reports(FuturesReport, 0)]
+    except StorageUnavailable:
+        return {}
+    return told[0].through if told and isinstance(told[0], FuturesReport) else {}
+
+
+def _listen(
+    spark: "SparkSession", options: FuturesOptions, through: Mapping[int, int], reports: "asyncio.Queue[FuturesReport]"
+) -> None:
     loop = asyncio.get_running_loop()
-    hear(spark, FuturesListener(lambda report: _hand_over(loop, reports, report)).hear)
+    hear(spark, FuturesListener(options, through, lambda report: _hand_over(loop, reports, report)).hear)
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, reports: "asyncio.Queue[FuturesReport]", report: FuturesReport) -> None:

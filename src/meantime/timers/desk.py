@@ -60,8 +60,8 @@ class Desk:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._verdicts: deque[Verdicts] = deque()
-        self.joined: Mapping[int, int] = {}
-        """How far the Spark job has joined `timer-request`, by partition."""
+        self.through: Mapping[int, int] = {}
+        """How far `timer-request` has come through the Spark job, by partition."""
 
     # For the hand, from its own thread
 
@@ -80,7 +80,7 @@ class Desk:
     # On the event loop
 
     async def follow_join(self) -> None:
-        """Keep `joined` up to date, for ever."""
+        """Keep `through` up to date, for ever."""
         while True:
             await self.look_at_join()
             await asyncio.sleep(2.0)
@@ -91,7 +91,7 @@ class Desk:
         except StorageUnavailable:
             return
         if reports and isinstance(reports[0].report, FuturesReport):
-            self.joined = reports[0].report.places
+            self.through = reports[0].report.through
 
     def _start(self, work) -> None:  # type: ignore[no-untyped-def]
         task = self._loop.create_task(work)

@@ -16,7 +16,7 @@ import structlog
 from meantime.clock import Clock
 from meantime.timers.delivery import Delivery, TopicList, missing_topic
 from meantime.timers.desk import Desk, Verdicts
-from meantime.timers.far_cancels import FarCancels
+from meantime.timers.far_cancels import FarCancels, far_from
 from meantime.timers.kafka_arrivals import DueTopic, RequestTopic, near_or_empty
 from meantime.timers.kafka_firing import Fired, Firing, NotNow, Volley
 from meantime.timers.kafka_memory import DoneTopic
@@ -37,8 +37,6 @@ LOADED_A_MS, LEAST_AHEAD_MS, MOST_AHEAD_MS = 100, 15, 800
 ASKED_LATER_MS = 20
 """Kafka's clock may be so far behind: a cancel that it had in time must be before the end that is asked for."""
 TELL_EVERY = 3.0
-NEAR_S = 60
-"""Seconds before its second from which on a cancel is kept in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +84,14 @@ class Dispatcher:
         self._lateness = Lateness()
         self._fired = 0
         self._kept_house_at = self._told_at = 0.0
-        self._follow_again = False
+        self._follow_from: Mapping[int, int] | None = None
         self._near_s = options.near_s
         self.report = DispatcherReport()
 
     def run(self, stop: Event) -> None:
         """Until `stop` is set; whatever goes wrong for good is raised, and another dispatcher may be made."""
         self._lines.firing.open()
-        self._follow_requests()
+        self._follow_requests(self._desk.through)
         self._lines.due.subscribe(self._begin, self._leave)
         while not stop.is_set():
             self.step()
@@ -101,32 +99,33 @@ class Dispatcher:
     def step(self) -> None:
         self._hear()
         now_ms = self._clock.now_ms()
-        if self._follow_again:
-            self._follow_requests()
+        if self._follow_from is not None:
+            self._follow_requests(self._follow_from)
         if self._strike(now_ms, self._lines.requests.look()):
             return
         self._keep_house(now_ms)
         busy = self._take_requests(now_ms)
         self._take_due(now_ms, 0.0 if busy else self._pause(now_ms))
 
-    def _follow_requests(self) -> None:
-        """From where the Spark job stands: what it has taken in comes through `timer-due`."""
-        self._follow_again = False
-        now_ms, joined = self._clock.now_ms(), self._desk.joined
-        self._let_cancels_go(now_ms, joined)
+    def _follow_requests(self, through: Mapping[int, int]) -> None:
+        """From where the Spark job stands: what has come through it lies in `timer-due`."""
+        self._follow_from = None
+        now_ms = self._clock.now_ms()
+        self._let_cancels_go(now_ms, through)
         self._far = FarCancels()
-        self._lines.requests.start(self._topics.partitions(REQUEST), joined, now_ms - self._options.look_back_ms)
+        self._lines.requests.start(self._topics.partitions(REQUEST), through, now_ms - self._options.look_back_ms)
 
     # Shares come and go
 
     def _begin(self, number: int) -> int:
+        # Its cancels and near timers were another dispatcher's to remember, until now. Where the Spark job stands is looked
+        # up before the end of `timer-due` is: what comes through in between is read by both ways, and not by neither.
+        self._follow_from = self._desk.through if self._follow_from is None else self._follow_from
         start, end = self._lines.due.span(number)
         now_ms = self._clock.now_ms()
         memory, place = self._lines.done.recall(number, self._options.remember_ms, now_ms)
         self._memory_from[number] = place
         self._shares[number] = Share(number, memory, Span(start, end, now_ms))
-        # Its cancels and near timers were another dispatcher's to remember, until now.
-        self._follow_again = True
         log.info("share_taken", share=number, offset=start, remembered=len(memory))
         return start
 
@@ -177,12 +176,13 @@ class Dispatcher:
                 share.cancel(request, now_ms)
                 self._far.append(record.partition, record.offset, request)
 
-    def _let_cancels_go(self, now_ms: int, joined: Mapping[int, int]) -> None:
-        """Cancels that the Spark job has taken in come again with their timers, so they need not be kept for ever."""
-        for cancel in self._far.taken_in(joined):
+    def _let_cancels_go(self, now_ms: int, through: Mapping[int, int]) -> None:
+        """Cancels that come through the Spark job come with their timers, so they need not be kept for ever."""
+        far = far_from(now_ms, self._options.near_s)
+        for cancel in self._far.taken_in(through):
             share = self._shares.get(share_of(cancel.token, self._options.shares))
             if share is not None:
-                share.taken_in(cancel, now_ms, far=cancel.second > now_ms // 1000 + NEAR_S)
+                share.taken_in(cancel, now_ms, far=cancel.second > far)
 
     # Striking
 
@@ -314,7 +314,7 @@ class Dispatcher:
         if time.monotonic() - self._kept_house_at < 1.0:
             return
         self._kept_house_at = time.monotonic()
-        self._let_cancels_go(now_ms, self._desk.joined)
+        self._let_cancels_go(now_ms, self._desk.through)
         for share in self._shares.values():
             share.expire(now_ms, self._options.remember_ms)
         self._commit_positions()

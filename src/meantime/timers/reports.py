@@ -11,7 +11,7 @@ class OscillatorReport(msgspec.Struct, frozen=True):
 
 class FuturesReport(msgspec.Struct, frozen=True):
     """`batches`: how many since the process began. `places`: how far `timer-request` has been joined, by partition; `lag`:
-    requests that are not."""
+    requests that are not. `through`: how far all that was due at once has left the join as well."""
 
     batches: int = 0
     batch_ms: int = 0
@@ -19,6 +19,7 @@ class FuturesReport(msgspec.Struct, frozen=True):
     lag: int = 0
     input_rows: int = 0
     places: dict[int, int] = {}
+    through: dict[int, int] = {}
 
 
 class DispatcherReport(msgspec.Struct, frozen=True):
