@@ -155,7 +155,8 @@ def test_through_kill_and_join_every_queue_has_one_owner_and_nothing_is_lost(sho
         killed_at = time.time()
         took = shop.wait_until(lambda: shop.balanced(QUEUES, 2), within=60)
         print(f"killed: all owned again after {took:.2f} s, session timeout {SESSION} s")
-        assert took < SESSION + 1.0
+        # A second by itself, and one for the tests that run beside it.
+        assert took < SESSION + 2.0
         before_join = len(shop.records())
         shop.start(*OPTIONS)
         shop.wait_until(lambda: len(shop.holdings()) == 3, within=60)

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -20,17 +19,13 @@ DRIVERS = {
 }
 
 
+IMPORT = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+
+
 @cache
 def imported(module: Path) -> frozenset[str]:
-    return frozenset(_imports(module))
-
-
-def _imports(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+    """The linter gives every module that is imported a line of its own."""
+    return frozenset(IMPORT.findall(module.read_text("utf-8")))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
