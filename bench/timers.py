@@ -3,14 +3,15 @@
     python bench/timers.py                              short: 2,000 fires/s for 20 s, 100,000 far requests
     python bench/timers.py --rate 10000 --for 60        the full lateness run
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
-    python bench/timers.py --only ours --rate 0 --bucket 0 --burst 0 --pending 5000000
+    python bench/timers.py --only ours --rate 0 --bucket 0 --burst 0 --pending 5000000 --for 180
 
 Each side runs alone on a stack of its own, and fires for 40 s before it counts: Java is slow at what it has not done often.
 *Late* is the callback record's own time minus its second, where that time is Kafka's own (`LogAppendTime`), so that nobody's
 word has to be taken for it; *seen* is when a reader of committed records had it. A burst of far requests is written while
 timers fire, once or `--bursts` times, of which the fastest counts; *absorbed* is from the first of them until the join holds
 all: by the places of the last finished micro-batch here, by the changelog of its store there. With `--pending` timers fire
-while 50,000 others wait for a second of the coming day, and again while that many do.
+while 50,000 others wait for a second of the coming day, and again while that many do. All of a second leave together, so p99
+of a minute is its worst second: `--for` some minutes tells more of the difference than of that second.
 Absolute numbers depend on the machine and on what else runs on it; compare the two sides. A machine that shares its
 processors with others loses some of their time to them: *spared* are the seconds in which it lost less than a hundredth.
 """
@@ -193,7 +194,7 @@ class Side:
         meanwhile.seen.clear()
         return Intake(burst / (ended - began), THEFT.share(int(began), int(ended))), meanwhile
 
-    def with_pending(self, pending: int) -> tuple[Upkeep, Result]:
+    def with_pending(self, pending: int, for_s: int) -> tuple[Upkeep, Result]:
         """1,000 fires a second while so many wait for a second of the coming day."""
         start, step = int(time.time()) + 3600, 7919
         self.write(start + number * step % DAY_S for number in range(pending - self.pending))
@@ -201,7 +202,7 @@ class Side:
         self._join(written(self.kafka, self.requests))
         settle(self.report)
         watch = Watch(self.report, self.home)
-        result = self.fires(SOME, 60)
+        result = self.fires(SOME, for_s)
         return watch.upkeep(), result
 
     def _join(self, count: int) -> None:
@@ -304,7 +305,8 @@ class Measured:
             self.buckets[side.name] = side.one_bucket(asked.bucket)
             show(f"{asked.bucket:,} timers on one second (milliseconds)", self.buckets)
         if asked.pending and side.name == "meantime":
-            show_pending({pending: side.with_pending(pending) for pending in (FEW, asked.pending)})
+            seconds = max(60, asked.for_s)
+            show_pending({pending: side.with_pending(pending, seconds) for pending in (FEW, asked.pending)})
         if asked.burst:
             bursts = [side.absorbed(asked.burst) for _ in range(asked.bursts)]
             console.print(f"{side.name} absorbed:", ", ".join(str(intake) for intake, _ in bursts))
