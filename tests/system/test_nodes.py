@@ -108,6 +108,22 @@ def test_losing_zookeeper_makes_nodes_inactive_and_its_return_heals_them(stack) 
     until(stack.is_whole, within=40)
 
 
+def test_a_skewed_node_is_degraded_within_three_seconds_says_why_and_recovers(stack) -> None:
+    until(stack.is_whole)
+    with node(stack, "skewed", "--clock-skew-ms", "5000", "--clock-skew-for", "8") as (url, _):
+        until(lambda: HTTP.get(f"{url}/health").status_code == 200)
+        began = time.monotonic()
+        answer = until(lambda: _answer_with(url, "clock_drift"), within=3)
+        assert time.monotonic() - began < 3
+        assert answer.status_code == 503
+        assert "ahead of cluster time" in answer.json()["detail"]
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        others = [node["state"] for id, node in nodes(stack.urls[0]).items() if id != "skewed"]
+        assert others == ["healthy"] * 3
+        assert until(lambda: HTTP.get(f"{url}/ready").status_code == 200)
+    until(lambda: "skewed" not in nodes(stack.urls[0]), within=3)
+
+
 @pytest.fixture(scope="module")
 def certificate() -> Iterator[tuple[str, str]]:
     with short_lived_folder() as folder:
@@ -168,19 +184,3 @@ def test_tls_is_spoken_when_a_certificate_is_given(locked: str, certificate) -> 
     assert httpx.get(f"{locked}/health", verify=trusted).status_code == 200
     with pytest.raises(httpx.HTTPError):
         HTTP.get(locked.replace("https", "http") + "/health")
-
-
-def test_a_skewed_node_is_degraded_within_three_seconds_says_why_and_recovers(stack) -> None:
-    until(stack.is_whole)
-    with node(stack, "skewed", "--clock-skew-ms", "5000", "--clock-skew-for", "8") as (url, _):
-        until(lambda: HTTP.get(f"{url}/health").status_code == 200)
-        began = time.monotonic()
-        answer = until(lambda: _answer_with(url, "clock_drift"), within=3)
-        assert time.monotonic() - began < 3
-        assert answer.status_code == 503
-        assert "ahead of cluster time" in answer.json()["detail"]
-        assert answer.headers["Content-Type"] == "application/problem+json"
-        others = [node["state"] for id, node in nodes(stack.urls[0]).items() if id != "skewed"]
-        assert others == ["healthy"] * 3
-        assert until(lambda: HTTP.get(f"{url}/ready").status_code == 200)
-    until(lambda: "skewed" not in nodes(stack.urls[0]), within=3)
