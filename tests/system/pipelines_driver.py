@@ -32,8 +32,10 @@ class Driver:
 
     def __init__(self, arguments: list[str], log: Path) -> None:
         self.log = log
+        # What a killed one leaves behind is gone with the test.
+        env = {**os.environ, "TMPDIR": str(log.parent)}
         with log.open("ab") as opened:
-            self._process = subprocess.Popen(arguments, stdout=opened, stderr=opened, start_new_session=True)
+            self._process = subprocess.Popen(arguments, stdout=opened, stderr=opened, env=env, start_new_session=True)
 
     def wait_for(self, condition: Callable[[], bool], within: float) -> None:
         wait_for(lambda: condition() or self._process.poll() is not None, within)
