@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from meantime.stack.cache import cache_folder
-from meantime.stack.jars import spark_home
-from meantime.stack.java import find_java
+from meantime.stack.java.jars import spark_home
+from meantime.stack.java.runtime import find_java
 
 HERE = Path(__file__).parent / "peer"
 REQUESTS = "peer-request"

@@ -10,15 +10,15 @@ import psycopg
 
 from meantime import AsyncClient
 from meantime.database.migrate import migrate
+from meantime.database.statements import Statements
+from meantime.sdk.calls.scheduling import Draft
 from meantime.sdk.messages import LeasedMessage
-from meantime.sdk.scheduling import Draft
-from meantime.topics.dispatcher import FLOOR_MARGIN_MS
 from meantime.topics.drafts import new_id
+from meantime.topics.leasing.dispatcher import FLOOR_MARGIN_MS
 from meantime.topics.model import Lease, NewMessage, Settings, Topic
-from meantime.topics.postgres import FIRST_MS, HolderRow, Messages, Taker, Window
-from meantime.topics.postgres_directory import Directory
-from meantime.topics.postgres_pool import Statements
 from meantime.topics.rules import bucket_of
+from meantime.topics.storage.directory import Directory
+from meantime.topics.storage.messages import FIRST_MS, HolderRow, Messages, Taker, Window
 
 BODY = b'"' + b"x" * 198 + b'"'
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from meantime import logs
 from meantime.coordination.session import SessionOptions, open_session
-from meantime.workers.balancer import Work
-from meantime.workers.claims import Claim
+from meantime.workers.balancing.balancer import Work
+from meantime.workers.balancing.claims import Claim
+from meantime.workers.balancing.membership import Membership, Terms
 from meantime.workers.layout import app_layout, namespace_path
-from meantime.workers.membership import Membership, Terms
 from meantime.workers.store import AppStore
 
 

@@ -26,8 +26,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
+from meantime.kafka.consumer import SETTINGS
 from meantime.stack.session import running
-from meantime.streams.kafka_consumer import SETTINGS
 
 EVENT = json.dumps({"order": "x" * 188}).encode()
 ROUNDS = 5

@@ -36,7 +36,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from meantime.stack.postgres import last_report
+from meantime.stack.services.postgres import last_report
 from meantime.stack.session import running
 from meantime.timers.future import encode
 from meantime.timers.model import Future

@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 from meantime import AsyncClient
+from meantime.database.statements import open_statements
 from meantime.stack.session import running
 from meantime.topics.merging import Merger
 from meantime.topics.model import NewMessage
-from meantime.topics.postgres_pool import open_statements
 from meantime.topics.rules import bucket_of
 
 BATCH = 100

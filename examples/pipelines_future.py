@@ -10,7 +10,8 @@ from uuid import uuid4
 from pyspark.sql import functions as f
 
 from meantime import Client
-from meantime.pipelines import events, session, write_topic
+from meantime.pipelines import events, write_topic
+from meantime.pipelines.spark import session
 from meantime.stack.discovery import discover
 
 spark = session("campaign")

@@ -28,8 +28,8 @@ from xdist.scheduler import LoadFileScheduling
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
 from meantime.stack.model import HOST, Node, Places
-from meantime.stack.nodes import answers, environment
 from meantime.stack.ports import is_free
+from meantime.stack.services.nodes import answers, environment
 from meantime.stack.session import running
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from meantime.errors import LeaseLost, MeantimeError, PublishFailed, Unreachable
     from meantime.sdk.async_client import AsyncClient
-    from meantime.sdk.blocking import Lease
+    from meantime.sdk.calls.scheduling import Draft
+    from meantime.sdk.calls.timers import TimerDraft
     from meantime.sdk.client import Client
-    from meantime.sdk.leases import AsyncLease
+    from meantime.sdk.consuming.async_lease import AsyncLease
+    from meantime.sdk.consuming.lease import Lease
     from meantime.sdk.model import Cursor, EventType
     from meantime.sdk.retries import Retries
-    from meantime.sdk.scheduling import Draft
-    from meantime.sdk.timers import TimerDraft
     from meantime.workers.app import App, Retry, StopWorker
 
 __version__ = "0.1.0"
@@ -46,19 +46,19 @@ __all__ = [
 _HOME = {
     "App": "meantime.workers.app",
     "AsyncClient": "meantime.sdk.async_client",
-    "AsyncLease": "meantime.sdk.leases",
+    "AsyncLease": "meantime.sdk.consuming.async_lease",
     "Client": "meantime.sdk.client",
     "Cursor": "meantime.sdk.model",
-    "Draft": "meantime.sdk.scheduling",
+    "Draft": "meantime.sdk.calls.scheduling",
     "EventType": "meantime.sdk.model",
-    "Lease": "meantime.sdk.blocking",
+    "Lease": "meantime.sdk.consuming.lease",
     "LeaseLost": "meantime.errors",
     "MeantimeError": "meantime.errors",
     "PublishFailed": "meantime.errors",
     "Retries": "meantime.sdk.retries",
     "Retry": "meantime.workers.app",
     "StopWorker": "meantime.workers.app",
-    "TimerDraft": "meantime.sdk.timers",
+    "TimerDraft": "meantime.sdk.calls.timers",
     "Unreachable": "meantime.errors",
 }
 

@@ -14,13 +14,13 @@ from confluent_kafka import Consumer, TopicPartition
 from streams_world import PLAIN, serve
 
 from conftest import own_database
-from meantime.api import event_types, publishing, storages, timelines
-from meantime.api.shortcut import PublishShortcut
+from meantime.api.streams import event_types, publishing, storages, timelines
+from meantime.api.streams.publish_shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.coordination.session import Session, SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
-from meantime.streams.slice import Streams, StreamsOptions, open_streams
+from meantime.streams.streams import Streams, StreamsOptions, open_streams
 
 ROUTES = [*event_types.ROUTES, *publishing.ROUTES, *storages.ROUTES, *timelines.ROUTES]
 

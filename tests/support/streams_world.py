@@ -18,22 +18,22 @@ from litestar import Litestar
 from litestar.di import Provide
 
 from conftest import own_database
-from meantime.api import cursors as cursor_routes
-from meantime.api import reading as reading_routes
-from meantime.api import subscriptions as subscription_routes
 from meantime.api.edge import Edge, Limits
 from meantime.api.problems import HANDLERS
 from meantime.api.server import Listening, make_server
+from meantime.api.streams import cursors as cursor_routes
+from meantime.api.streams import reading as reading_routes
+from meantime.api.subscriptions import subscriptions as subscription_routes
 from meantime.clock import SystemClock
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Connection, open_database
-from meantime.streams.catalog import Catalog
-from meantime.streams.kafka_admin import Admins
+from meantime.kafka.admin import Admins
+from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.store import Store, _declaration
 from meantime.streams.model import EventType, Storage, Timeline
-from meantime.streams.postgres import Store, _declaration
-from meantime.streams.reading import open_reading
-from meantime.streams.subscriptions import Subscriptions, open_subscriptions
+from meantime.streams.reading.reader import open_reading
+from meantime.streams.subscriptions.subscriptions import Subscriptions, open_subscriptions
 
 CLOCK = SystemClock()
 PLAIN = False

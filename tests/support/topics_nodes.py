@@ -12,15 +12,15 @@ import psycopg
 from litestar import Litestar
 from litestar.di import Provide
 
-from meantime.api import topics as topics_api
 from meantime.api.edge import Edge, Limits
 from meantime.api.problems import HANDLERS
 from meantime.api.server import Listening, make_server
+from meantime.api.topics import topics as topics_api
 from meantime.clock import Clock, SystemClock
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
 from meantime.errors import Degraded
-from meantime.topics.slice import Options, Topics, open_topics
+from meantime.topics.topics import Options, Topics, open_topics
 
 GROUP = {"X-Producer-Group": "owners"}
 

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from zookeeper_tools import eventually, own_root
 
 from meantime.coordination.session import open_session
+from meantime.workers.balancing.membership import Membership, Terms
 from meantime.workers.layout import app_layout, namespace_path
-from meantime.workers.membership import Membership, Terms
 from meantime.workers.model import Source
 from meantime.workers.store import AppStore
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from meantime import Client
 from meantime.errors import NotFound
-from meantime.sdk import calls
+from meantime.sdk.calls import call as calls
 
 PREAMBLE = """
 import asyncio, json, os, time

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from meantime.stack.folder import Folder
-from meantime.stack.java import find_java
+from meantime.stack.java.runtime import find_java
 from meantime.stack.model import HOST
 from meantime.stack.ports import choose
-from meantime.stack.zookeeper import zookeeper
+from meantime.stack.services.zookeeper import zookeeper
 
 
 class ZooKeeperProcess:

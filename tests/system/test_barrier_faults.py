@@ -18,7 +18,7 @@ from meantime.coordination.barrier import VersionBarrier, open_barrier
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.errors import BarrierTimeout
 
-SCRIPT = Path(__file__).with_name("barrier_participant.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "barrier_participant.py"
 SESSION_TIMEOUT = 3.0
 
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from conftest import HTTP, Breakable, command, free_ports, short_lived_folder
-from meantime.stack.nodes import environment
+from meantime.stack.services.nodes import environment
 
 T = TypeVar("T")
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"

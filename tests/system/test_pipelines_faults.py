@@ -20,12 +20,12 @@ from pyarrow import parquet
 
 from conftest import RunningStack
 from meantime import Client
-from meantime.pipelines import http_ranges
-from meantime.pipelines.journal import Journal
-from meantime.pipelines.layout import look_up
-from meantime.pipelines.meters import Lateness
-from meantime.pipelines.options import Broker
-from meantime.pipelines.ranges import between
+from meantime.pipelines.archive.journal import Journal
+from meantime.pipelines.events import http_ranges
+from meantime.pipelines.events.layout import look_up
+from meantime.pipelines.events.ranges import between
+from meantime.pipelines.spark.meters import Lateness
+from meantime.pipelines.spark.options import Broker
 
 RECORDS = int(os.environ.get("MEANTIME_BUFFER_RECORDS", "3000"))
 EVENTS = int(os.environ.get("MEANTIME_ARCHIVE_EVENTS", "6000"))

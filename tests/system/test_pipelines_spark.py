@@ -18,18 +18,19 @@ from pipelines_driver import command, wait_for
 from conftest import RunningStack
 from meantime import Client
 from meantime.cli.main import run
-from meantime.cli.pipeline_spark import told
+from meantime.cli.pipeline.spark import told
 from meantime.errors import Invalid
-from meantime.pipelines import events, register, session, write_topic
-from meantime.pipelines.archive import ArchiveOptions, Archiving
-from meantime.pipelines.buffer import BufferOptions, prepare, run_in, run_out
-from meantime.pipelines.bulk import messages, planned, read_files
-from meantime.pipelines.delivery import Tally
-from meantime.pipelines.endpoints import Endpoint
-from meantime.pipelines.event_source import EventsReader
-from meantime.pipelines.journal import Entry
-from meantime.pipelines.meters import Lateness
-from meantime.pipelines.options import Broker, events_options
+from meantime.pipelines import events, register, write_topic
+from meantime.pipelines.archive.archive import ArchiveOptions, Archiving
+from meantime.pipelines.archive.journal import Entry
+from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
+from meantime.pipelines.buffer.endpoints import Endpoint
+from meantime.pipelines.events.event_source import EventsReader
+from meantime.pipelines.spark import session
+from meantime.pipelines.spark.meters import Lateness
+from meantime.pipelines.spark.options import Broker, events_options
+from meantime.pipelines.topics.bulk import messages, planned, read_files
+from meantime.pipelines.topics.delivery import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

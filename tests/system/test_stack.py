@@ -25,8 +25,8 @@ from meantime.stack.background import launch
 from meantime.stack.control import status
 from meantime.stack.folder import Folder
 from meantime.stack.model import Mark, Options, Places
-from meantime.stack.nodes import answers
 from meantime.stack.ports import choose, is_free
+from meantime.stack.services.nodes import answers
 
 
 def up(folder: Path, **asked) -> RunningStack:

@@ -22,9 +22,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from meantime.stack.postgres import last_report
+from meantime.stack.services.postgres import last_report
+from meantime.timers.dispatching.arrivals import RequestTopic
 from meantime.timers.future import encode
-from meantime.timers.kafka_arrivals import RequestTopic
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
 

@@ -31,7 +31,7 @@ CONSUMERS = 6
 BATCH = 100
 PER_SECOND = 200 if MESSAGES <= 5000 else 400
 GROUP = {"X-Producer-Group": "faults"}
-PROGRAM = Path(__file__).with_name("topics_fault_consumer.py")
+PROGRAM = Path(__file__).parents[1] / "support" / "topics_fault_consumer.py"
 
 
 def lease(consumer: str, version: int, at_ms: int, now_ms: float, lease_ms: int = 100) -> Event:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from meantime import ending
+from meantime import tasks as ending
 from meantime.coordination.tasks import running
 
 

@@ -9,27 +9,19 @@ from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
 
 from meantime import __version__
-from meantime.api import (
-    apps,
-    common,
-    cursors,
-    event_types,
-    publishing,
-    reading,
-    storages,
-    subscriptions,
-    timelines,
-    timers,
-    topics,
-)
+from meantime.api import common, timers
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaDocument, SchemaPage
+from meantime.api.streams import cursors, event_types, publishing, reading, storages, timelines
+from meantime.api.subscriptions import subscriptions
+from meantime.api.topics import topics
+from meantime.api.workers import apps
 from meantime.cluster.view import ClusterView
-from meantime.streams.reading import Reading
-from meantime.streams.slice import Streams
-from meantime.streams.subscriptions import Subscriptions
-from meantime.timers.slice import Timers
-from meantime.topics.slice import Topics
+from meantime.streams.reading.reader import Reading
+from meantime.streams.streams import Streams
+from meantime.streams.subscriptions.subscriptions import Subscriptions
+from meantime.timers.timers import Timers
+from meantime.topics.topics import Topics
 from meantime.workers.inspection import Apps
 
 ROUTES: list[Any] = [

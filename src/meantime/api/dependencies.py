@@ -4,11 +4,11 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from meantime.cluster.view import ClusterView
-from meantime.streams.reading import Reading
-from meantime.streams.slice import Streams
-from meantime.streams.subscriptions import Subscriptions
-from meantime.timers.slice import Timers
-from meantime.topics.slice import Topics
+from meantime.streams.reading.reader import Reading
+from meantime.streams.streams import Streams
+from meantime.streams.subscriptions.subscriptions import Subscriptions
+from meantime.timers.timers import Timers
+from meantime.topics.topics import Topics
 from meantime.workers.inspection import Apps
 
 TheCluster = NamedDependency[SkipValidation[ClusterView]]

@@ -7,7 +7,7 @@ from typing import Any
 from litestar.connection import Request
 from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin
 
-from meantime.api.request_bodies import with_bodies
+from meantime.api.openapi import with_bodies
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1c2733}

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import structlog
 from litestar import Response
 
-from meantime.ending import end
+from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,8 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from meantime.api.dependencies import TheTimers
 from meantime.api.identity import AnyRequest, allow
 from meantime.errors import Malformed
-from meantime.timers.slice import Timers
 from meantime.timers.status import TimersStatus
+from meantime.timers.timers import Timers
 
 
 class TimerView(msgspec.Struct, frozen=True, omit_defaults=True):

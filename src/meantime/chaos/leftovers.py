@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import httpx
 
 from meantime.coordination.session import SessionOptions, open_session
+from meantime.kafka.admin import Admin
 from meantime.stack.model import Places
-from meantime.streams.kafka_admin import Admin
 from meantime.streams.model import Storage
 
 CLEAN_WITHIN = 60.0

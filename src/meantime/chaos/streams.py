@@ -21,10 +21,10 @@ from meantime.chaos.accidents import DECK, Accident, Site
 from meantime.chaos.actors import Publisher, Reader, switch
 from meantime.chaos.histories import Lane, Mark, Published, Verdict, judge
 from meantime.chaos.leftovers import Leftovers, look_for_leftovers
-from meantime.ending import end
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
+from meantime.tasks import end
 
 SETTLE_WITHIN = 90.0
 STORAGES = ("kafka-2", "default")

@@ -67,7 +67,7 @@ def build(*asked: str) -> typer.Typer:
     )
     app.callback()(root)
     for name in [name for name, commands in COMMANDS.items() if set(asked) & set(commands)] or COMMANDS:
-        _register(app, f"meantime.cli.{name}")
+        _register(app, f"meantime.cli.commands.{name}")
     return app
 
 

@@ -11,7 +11,7 @@ import httpx
 
 from meantime.cluster.options import ClusterOptions
 from meantime.sdk.core import Request
-from meantime.sdk.wire import Wires, direct
+from meantime.sdk.http.connection import Wires, direct
 
 
 @asynccontextmanager

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from meantime.cluster.asking import open_asking
+from meantime.cluster.clock import LocalClock
 from meantime.cluster.options import ClusterOptions
 from meantime.cluster.peers import open_peers
 from meantime.cluster.storage import StorageWatch
-from meantime.cluster.timekeeping import LocalClock
 from meantime.cluster.view import ClusterView
 from meantime.coordination.membership import Member, open_members
 from meantime.coordination.session import Session

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from prometheus_client import Gauge
 
+from meantime.cluster.clock import Reckoning, Sample
 from meantime.cluster.health import Signs, Verdict
-from meantime.cluster.timekeeping import Reckoning, Sample
 from meantime.metrics import REGISTRY
 
 CLOCK_OFFSET = Gauge(

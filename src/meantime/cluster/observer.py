@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from meantime.cluster.asking import open_asking
+from meantime.cluster.clock import ClusterClock, LocalClock, reckon, steady_us
 from meantime.cluster.options import ClusterOptions
 from meantime.cluster.peers import Peers, open_peers
-from meantime.cluster.timekeeping import ClusterClock, LocalClock, reckon, steady_us
 from meantime.coordination.membership import Members, open_members
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running

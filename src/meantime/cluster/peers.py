@@ -13,8 +13,8 @@ import msgspec
 import structlog
 
 from meantime.cluster.asking import Asking
-from meantime.cluster.timekeeping import PeerClock, Sample, steady_us
-from meantime.coordination.pulse import Pulse
+from meantime.cluster.clock import PeerClock, Sample, steady_us
+from meantime.pulse import Pulse
 
 log = structlog.get_logger(__name__)
 

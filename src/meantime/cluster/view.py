@@ -15,16 +15,16 @@ import msgspec
 import structlog
 
 from meantime.cluster import meters
+from meantime.cluster.clock import ClusterClock, LocalClock, reckon, steady_us
 from meantime.cluster.health import Health, Signs, Verdict
 from meantime.cluster.options import ClusterOptions
 from meantime.cluster.peers import Peers
 from meantime.cluster.reports import ClockReport, NodeReport, PeerReport, Readiness
 from meantime.cluster.storage import StorageWatch
-from meantime.cluster.timekeeping import ClusterClock, LocalClock, reckon, steady_us
-from meantime.coordination.following import Directory
 from meantime.coordination.membership import Member, Members, Reason
 from meantime.coordination.session import Session
 from meantime.coordination.structure import version_of
+from meantime.coordination.views import Directory
 from meantime.errors import CoordinationLost
 
 log = structlog.get_logger(__name__)

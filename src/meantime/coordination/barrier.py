@@ -21,12 +21,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from meantime.coordination.following import RETRY_EVERY, Directory
 from meantime.coordination.participant import Participant, React
 from meantime.coordination.session import Session
 from meantime.coordination.structure import ensure_structure, version_of
 from meantime.coordination.tasks import running
-from meantime.coordination.znodes import Znode
+from meantime.coordination.views import RETRY_EVERY, Directory
+from meantime.coordination.zk.znodes import Znode
 from meantime.errors import BarrierTimeout, Conflict, CoordinationLost, NotFound, VersionMoved
 
 

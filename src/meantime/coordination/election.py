@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager, suppress
 
 import structlog
 
-from meantime.coordination.line import Line, Ticket
 from meantime.coordination.session import Session, SessionState
-from meantime.ending import end
+from meantime.coordination.tickets import Line, Ticket
 from meantime.errors import CoordinationLost, NotFound
+from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 

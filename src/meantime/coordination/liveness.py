@@ -9,9 +9,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, MeantimeError
+from meantime.pulse import Pulse
 
 SHARE = 2 / 3
 """How much of the timeout is relied on; the rest is for what lies between looking and doing."""

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 import msgspec
 import structlog
 
-from meantime.coordination.following import RETRY_EVERY, Directory, open_directory
 from meantime.coordination.presence import claim
-from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
+from meantime.coordination.views import RETRY_EVERY, Directory, open_directory
 from meantime.errors import CoordinationLost, MeantimeError
+from meantime.pulse import Pulse
 
 log = structlog.get_logger(__name__)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import structlog
 
 from meantime.coordination.presence import claim
-from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session, SessionState
 from meantime.coordination.structure import ensure_structure
-from meantime.coordination.znodes import Znode
+from meantime.coordination.zk.znodes import Znode
 from meantime.errors import CoordinationLost, MeantimeError
+from meantime.pulse import Pulse
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ waits for that end: deleting the node of a session that may still act would let 
 import structlog
 
 from meantime.coordination.session import Session, Watch
-from meantime.coordination.znodes import Znode
+from meantime.coordination.zk.znodes import Znode
 from meantime.errors import Conflict
 
 log = structlog.get_logger(__name__)

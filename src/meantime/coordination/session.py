@@ -31,12 +31,12 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 from kazoo.security import make_digest_acl
 
-from meantime.coordination.connection import LoopConnection
-from meantime.coordination.handler import LoopHandler
 from meantime.coordination.layout import Layout
-from meantime.coordination.pulse import Pulse
-from meantime.coordination.znodes import Znode, translate, znode
+from meantime.coordination.zk.connection import LoopConnection
+from meantime.coordination.zk.handler import LoopHandler
+from meantime.coordination.zk.znodes import Znode, translate, znode
 from meantime.errors import CoordinationLost, NotFound, VersionMoved
+from meantime.pulse import Pulse
 
 log = structlog.get_logger(__name__)
 

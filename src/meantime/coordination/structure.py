@@ -2,8 +2,8 @@
 
 import structlog
 
-from meantime.coordination.line import holding
 from meantime.coordination.session import Session
+from meantime.coordination.tickets import holding
 from meantime.errors import Conflict
 
 log = structlog.get_logger(__name__)

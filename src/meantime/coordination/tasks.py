@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from meantime.ending import end
+from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 

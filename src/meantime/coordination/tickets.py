@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost
+from meantime.pulse import Pulse
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import structlog
 
-from meantime.coordination.pulse import Pulse
 from meantime.coordination.session import Session, Watch
 from meantime.coordination.tasks import running
-from meantime.coordination.znodes import Znode
+from meantime.coordination.zk.znodes import Znode
 from meantime.errors import MeantimeError, NotFound
+from meantime.pulse import Pulse
 
 log = structlog.get_logger(__name__)
 

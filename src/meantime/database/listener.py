@@ -13,7 +13,7 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
 
-from meantime.ending import end
+from meantime.tasks import end
 
 Subscriber = Callable[[str | None], None]
 

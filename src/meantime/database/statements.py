@@ -18,9 +18,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed
 
+from meantime.database.arrays import teach
 from meantime.database.pool import translated
 from meantime.errors import StorageUnavailable
-from meantime.topics.postgres_arrays import teach
 
 Rows = list[TupleRow]
 Params = Mapping[str, Any]

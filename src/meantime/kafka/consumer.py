@@ -15,7 +15,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
-from meantime.streams.kafka_admin import client_config
+from meantime.kafka.admin import client_config
 from meantime.streams.model import Stamped, Storage, stamped
 
 log = structlog.get_logger(__name__)

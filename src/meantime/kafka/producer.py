@@ -15,10 +15,10 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
-from meantime.streams.kafka_admin import client_config
-from meantime.streams.kafka_batch import Batch
+from meantime.kafka.admin import client_config
+from meantime.kafka.batch import Batch
 from meantime.streams.model import Storage
-from meantime.streams.records import Records
+from meantime.streams.publishing.records import Records
 
 log = structlog.get_logger(__name__)
 

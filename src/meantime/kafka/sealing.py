@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from meantime.errors import StorageUnavailable
-from meantime.streams.kafka_admin import Admin, Settings, client_config
+from meantime.kafka.admin import Admin, Settings, client_config
 from meantime.streams.model import Storage
 
 log = structlog.get_logger(__name__)

@@ -17,27 +17,27 @@ import msgspec
 import structlog
 
 from meantime.clock import Clock
-from meantime.coordination.following import Directory, open_directory
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
+from meantime.coordination.views import Directory, open_directory
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import Malformed, NotFound, Unavailable
-from meantime.streams.acknowledged import Acknowledged
-from meantime.streams.catalog import Catalog, Entry
-from meantime.streams.gate import Gate
-from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_producer import Producers
-from meantime.streams.kafka_since import values_since
-from meantime.streams.postgres import Store
-from meantime.streams.postgres_switches import SwitchStore
-from meantime.streams.publisher import Publisher, PublisherParts
-from meantime.streams.records import Item, Rejected
-from meantime.streams.refusals import Refusals
-from meantime.streams.standing import Standing
-from meantime.streams.validation import UNDEFINED
+from meantime.kafka.admin import Admins
+from meantime.kafka.lookback import values_since
+from meantime.kafka.producer import Producers
+from meantime.streams.catalog.catalog import Catalog, Entry
+from meantime.streams.catalog.store import Store
+from meantime.streams.publishing.gate import Gate
+from meantime.streams.publishing.publisher import Publisher, PublisherParts
+from meantime.streams.publishing.records import Item, Rejected
+from meantime.streams.publishing.refusals import Refusals
+from meantime.streams.publishing.standing import Standing
+from meantime.streams.publishing.validation import UNDEFINED
+from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.switching.store import SwitchStore
+from meantime.timers.dispatching.held import Held
 from meantime.timers.rules import event_type_of
-from meantime.timers.share import Held
 
 log = structlog.get_logger(__name__)
 

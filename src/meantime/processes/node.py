@@ -19,24 +19,24 @@ from meantime.access.keys import Doorkeeper
 from meantime.api.app import Services, create_app
 from meantime.api.edge import Edge, Limits
 from meantime.api.server import Listening, Server, make_server
-from meantime.api.shortcut import PublishShortcut
+from meantime.api.streams.publish_shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.cluster.joining import open_cluster
 from meantime.cluster.view import ClusterView
-from meantime.collector import spare_collector
 from meantime.config import Config
 from meantime.coordination.membership import Member
 from meantime.coordination.session import open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
-from meantime.streams.reading import open_reading
-from meantime.streams.slice import StreamsOptions, open_streams
-from meantime.streams.subscriptions import open_subscriptions
+from meantime.processes.options import cluster_options, session_options
+from meantime.runtime import spare_collector
+from meantime.streams.reading.reader import open_reading
+from meantime.streams.streams import StreamsOptions, open_streams
+from meantime.streams.subscriptions.subscriptions import open_subscriptions
 from meantime.timers.settings import timers_options
-from meantime.timers.slice import open_timers
-from meantime.topics.slice import open_topics
-from meantime.wiring_shared import cluster_options, session_options
+from meantime.timers.timers import open_timers
+from meantime.topics.topics import open_topics
 from meantime.workers.slice import open_apps
 
 log = structlog.get_logger(__name__)

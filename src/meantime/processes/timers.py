@@ -16,33 +16,33 @@ import uvloop
 
 from meantime import logs
 from meantime.clock import Clock, SystemClock
-from meantime.cluster.observing import open_observed_clock
-from meantime.collector import spare_collector
+from meantime.cluster.observer import open_observed_clock
 from meantime.config import Config
 from meantime.coordination.election import Election, Leadership
 from meantime.coordination.session import Session, open_session
 from meantime.coordination.tasks import running
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
-from meantime.ending import end
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.intake import FuturesOptions
-from meantime.pipelines.running import Engine, run_futures
+from meantime.pipelines.timers.intake import FuturesOptions
+from meantime.pipelines.timers.running import Engine, run_futures
 from meantime.priority import step_back
-from meantime.timers.desk import Desk
-from meantime.timers.dispatcher import DispatcherOptions
-from meantime.timers.kafka_dial import open_dial
-from meantime.timers.kafka_dispatching import Hands, Station
-from meantime.timers.kafka_ledger import Books, LedgerOptions
+from meantime.processes.options import cluster_options, session_options
+from meantime.runtime import spare_collector
+from meantime.tasks import end
+from meantime.timers.dispatching.dispatcher import DispatcherOptions
+from meantime.timers.dispatching.lookups import Desk
+from meantime.timers.dispatching.supervision import Hands, Station
 from meantime.timers.kafka_topics import admin_of, existing_topics, topics_ready
-from meantime.timers.ledger import Ledger
+from meantime.timers.ledger.account import Ledger
+from meantime.timers.ledger.reader import Books, LedgerOptions
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.oscillator import Oscillator, Tick
-from meantime.timers.postgres import LedgerStore
+from meantime.timers.oscillator_topic import open_dial
 from meantime.timers.reports import OscillatorReport
 from meantime.timers.settings import limits_of, topics_of
-from meantime.timers.slice import ELECTION
+from meantime.timers.timers import ELECTION
 from meantime.timers.topics import DUE
-from meantime.wiring_shared import cluster_options, session_options
 
 log = structlog.get_logger(__name__)
 
@@ -112,7 +112,7 @@ async def oscillator(base: Base) -> None:
 
 async def dispatcher(base: Base) -> None:
     # It takes a while, and the other processes have no use for it.
-    from meantime.callbacks import open_callbacks
+    from meantime.processes.event_callbacks import open_callbacks
 
     shares = await asyncio.to_thread(_shares, base.kafka)
     remember_ms = base.config.timers_remember * 1000

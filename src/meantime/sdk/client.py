@@ -8,10 +8,11 @@ from typing import Self, Unpack
 
 import httpx
 
-from meantime.sdk import cluster, cursors, leasing, scheduling, streams, subscribing, timers
-from meantime.sdk.blocking import Background, Lease
-from meantime.sdk.consuming import ConsumeOptions, ConsumeSettings
+from meantime.sdk.calls import cluster, cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.consuming.consumer import ConsumeOptions, ConsumeSettings
+from meantime.sdk.consuming.lease import Background, Lease
 from meantime.sdk.core import Core, Identity
+from meantime.sdk.http.transport import AsyncSender, Sender, StreamBroken, method
 from meantime.sdk.model import Batch, Cursor, SubscriptionBatch
 from meantime.sdk.reading import (
     B,
@@ -23,7 +24,6 @@ from meantime.sdk.reading import (
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
-from meantime.sdk.transport import AsyncSender, Sender, StreamBroken, method
 
 
 class Client(Sender):

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from meantime.errors import Invalid, Unreachable
-from meantime.sdk.calls import Answer, Call
+from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.drift import HEADER, Drift
 from meantime.sdk.problems import error_of
 from meantime.sdk.retries import Retries, asked_pause, may_repeat_after

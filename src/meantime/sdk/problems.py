@@ -10,7 +10,7 @@ import msgspec
 
 from meantime import errors
 from meantime.errors import MeantimeError
-from meantime.sdk.calls import Answer
+from meantime.sdk.calls.call import Answer
 
 STANDARD = frozenset({"type", "title", "status", "detail", "code", "retryable"})
 

@@ -14,7 +14,7 @@ from typing import Generic, TypedDict, TypeVar
 import msgspec
 
 from meantime.errors import Invalid, UnexpectedAnswer
-from meantime.sdk.calls import Call, body, nothing, path
+from meantime.sdk.calls.call import Call, body, nothing, path
 from meantime.sdk.model import Batch, Cursor, Partition, SubscriptionBatch
 from meantime.sdk.retries import Retries
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from meantime.sdk.calls import Answer, Call
+from meantime.sdk.calls.call import Answer, Call
 
 PASSING = frozenset({429, 502, 503, 504})
 #: A 503 with one of these codes does not say whether the call had an effect.

@@ -18,7 +18,7 @@ from meantime.stack import processes
 from meantime.stack.folder import Ledger
 from meantime.stack.logfiles import last_lines, open_log
 from meantime.stack.model import Event, EventKind, Row, Spec, State, Tell
-from meantime.stack.postgres_data import popen_account
+from meantime.stack.services.postgres_data import popen_account
 
 FIRST_TRIES = 3
 LONGEST_PAUSE = 30.0

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meantime.errors import StackError
-from meantime.stack import kafka, nodes, ports, postgres, timers, zookeeper
+from meantime.stack import ports
 from meantime.stack.folder import Folder, Memory
-from meantime.stack.java import Java
+from meantime.stack.java.class_archives import trial_spec
+from meantime.stack.java.runtime import Java
 from meantime.stack.model import HOST, ROOT, Node, Options, Places, Spec
-from meantime.stack.trials import trial_spec
+from meantime.stack.services import kafka, nodes, postgres, timers, zookeeper
 
 
 @dataclass(frozen=True, slots=True)

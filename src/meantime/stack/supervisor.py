@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from meantime.ending import end
 from meantime.errors import StackError
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
 from meantime.stack.folder import Folder, Ledger
-from meantime.stack.jars import ensure_jars
-from meantime.stack.java import find_java
+from meantime.stack.java.class_archives import unprepared
+from meantime.stack.java.jars import ensure_jars
+from meantime.stack.java.runtime import find_java
 from meantime.stack.model import Event, Options, Spec, Tell
 from meantime.stack.ports import reserved
 from meantime.stack.reports import logged
-from meantime.stack.trials import unprepared
+from meantime.tasks import end
 
 
 def serve(options: Options, tell: Tell) -> None:

@@ -14,29 +14,29 @@ import structlog
 from meantime.clock import Clock
 from meantime.coordination.barrier import VersionBarrier, open_barrier
 from meantime.coordination.session import Session
-from meantime.coordination.switching import SwitchSteps
+from meantime.coordination.switch_steps import SwitchSteps
 from meantime.coordination.tasks import running
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import MeantimeError
-from meantime.streams.acknowledged import Acknowledged
-from meantime.streams.catalog import Catalog
-from meantime.streams.event_types import EventTypes
-from meantime.streams.gate import Gate
-from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_producer import Producers
-from meantime.streams.postgres import Store
-from meantime.streams.postgres_storages import StorageStore
-from meantime.streams.postgres_switches import SwitchStore
-from meantime.streams.publisher import Publisher, PublisherParts
-from meantime.streams.reaction import Reaction
-from meantime.streams.refusals import Refusals
-from meantime.streams.retention import Retention
-from meantime.streams.standing import Standing
-from meantime.streams.storages import Storages
-from meantime.streams.switch_tools import SwitchOptions, SwitchTools
-from meantime.streams.switches import Switches
-from meantime.streams.timeline_topics import TimelineTopics
+from meantime.kafka.admin import Admins
+from meantime.kafka.producer import Producers
+from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.event_types import EventTypes
+from meantime.streams.catalog.storage_store import StorageStore
+from meantime.streams.catalog.storages import Storages
+from meantime.streams.catalog.store import Store
+from meantime.streams.catalog.timeline_topics import TimelineTopics
+from meantime.streams.publishing.gate import Gate
+from meantime.streams.publishing.lock_reaction import Reaction
+from meantime.streams.publishing.publisher import Publisher, PublisherParts
+from meantime.streams.publishing.refusals import Refusals
+from meantime.streams.publishing.standing import Standing
+from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.switching.retention import Retention
+from meantime.streams.switching.store import SwitchStore
+from meantime.streams.switching.switches import Switches
+from meantime.streams.switching.tools import SwitchOptions, SwitchTools
 
 log = structlog.get_logger(__name__)
 

@@ -10,8 +10,8 @@ from meantime.errors import StorageUnavailable, TooLarge
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import client_settings
 from meantime.timers.model import Identity
+from meantime.timers.request_forms import Wish
 from meantime.timers.topics import REQUEST
-from meantime.timers.wishes import Wish
 
 POLL_EVERY = 0.002
 ANSWER_WITHIN = 15.0

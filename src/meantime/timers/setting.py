@@ -13,11 +13,11 @@ import structlog
 from meantime.clock import Clock
 from meantime.errors import AlreadyFired, Conflict, Invalid, StorageUnavailable, Unavailable, UnknownTimer
 from meantime.names import check_identifier
-from meantime.timers.kafka_requests import RequestWriter
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Standing, State
-from meantime.timers.postgres import LedgerStore
+from meantime.timers.request_forms import Wishes, read_wishes
+from meantime.timers.requests import RequestWriter
 from meantime.timers.rules import in_time, named_second
-from meantime.timers.wishes import Wishes, read_wishes
 
 log = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meantime.config import Config
 from meantime.timers.model import Limits
-from meantime.timers.slice import TimersOptions
+from meantime.timers.timers import TimersOptions
 from meantime.timers.topics import Topic, topics
 
 

@@ -13,7 +13,7 @@ from meantime.coordination.election import Election
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, StorageUnavailable
 from meantime.metrics import REGISTRY
-from meantime.timers.postgres import LedgerStore
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import (
     DispatcherReport,
     FuturesReport,

@@ -8,14 +8,14 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
 from meantime.database.pool import Database
-from meantime.timers.kafka_requests import open_requests
 from meantime.timers.kafka_topics import admin_of, topics_ready
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Standing
-from meantime.timers.postgres import LedgerStore
+from meantime.timers.request_forms import Wishes
+from meantime.timers.requests import open_requests
 from meantime.timers.setting import Setting
 from meantime.timers.status import TimersStatus, Watching
 from meantime.timers.topics import Topic
-from meantime.timers.wishes import Wishes
 
 ELECTION = "oscillator"
 

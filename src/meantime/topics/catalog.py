@@ -11,9 +11,9 @@ from meantime.clock import Clock
 from meantime.errors import Conflict, Invalid, NotFound
 from meantime.names import check_identifier, is_identifier
 from meantime.topics.model import Topic
-from meantime.topics.postgres_directory import Condemned, Directory
 from meantime.topics.settings import Wish, applied, check
-from meantime.topics.wakeups import News, TopicChanged, Wakeups
+from meantime.topics.storage.directory import Condemned, Directory
+from meantime.topics.storage.notifications import News, TopicChanged, Wakeups
 
 TRUSTED_FOR = 1.0
 

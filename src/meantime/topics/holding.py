@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from meantime.clock import Clock
+from meantime.database.statements import Rows
 from meantime.topics import rules
 from meantime.topics.merging import Merger
 from meantime.topics.model import Claim, Due, Outcome, Position, Stage, Topic
-from meantime.topics.postgres import NO_VERSION, HolderRow, Key, Messages
-from meantime.topics.postgres_pool import Rows
 from meantime.topics.producing import Bell
 from meantime.topics.settling import key_of, settle
+from meantime.topics.storage.messages import NO_VERSION, HolderRow, Key, Messages
 
 _NO_INSTANT = 0
 _INT4 = 1 << 31

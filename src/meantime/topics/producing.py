@@ -10,12 +10,12 @@ from functools import partial
 from meantime.clock import Clock
 from meantime.errors import NotFound
 from meantime.topics import rules
-from meantime.topics.catalogue import Catalogue
+from meantime.topics.catalog import Catalogue
 from meantime.topics.drafts import checked
 from meantime.topics.merging import Merger, Sizes
 from meantime.topics.model import Created, Draft, Due, NewMessage, Outcome, Position, Refused, Stage, Topic
-from meantime.topics.postgres import ANY_VERSION, NO_VERSION, Key, Messages, OwnerRow
 from meantime.topics.settling import key_of, settle
+from meantime.topics.storage.messages import ANY_VERSION, NO_VERSION, Key, Messages, OwnerRow
 
 Bell = Callable[[int, Sequence[Due]], None]
 """Told of messages of a topic (by its id) that have a new place in time."""

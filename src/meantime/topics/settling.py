@@ -10,8 +10,8 @@ from typing import TypeVar
 from meantime.clock import Clock
 from meantime.topics.merging import rounds
 from meantime.topics.model import Outcome, Position
-from meantime.topics.postgres import HolderRow, Key, Messages, OwnerRow
 from meantime.topics.rules import OK, STALE_VERSION
+from meantime.topics.storage.messages import HolderRow, Key, Messages, OwnerRow
 
 Row = TypeVar("Row", HolderRow, OwnerRow)
 Apply = Callable[[Sequence[Row], int], Awaitable[dict[Key, Outcome]]]

@@ -7,18 +7,23 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from meantime.clock import Clock
+from meantime.database.statements import open_statements
 from meantime.errors import Forbidden, MessageLeased, NotFound, StaleVersion
 from meantime.names import is_identifier
 from meantime.topics import rules
-from meantime.topics.catalogue import Catalogue
-from meantime.topics.consumers import BEAT_EVERY, Consumers
-from meantime.topics.dispatcher import Dispatcher
-from meantime.topics.dispatchers import Dispatchers
+from meantime.topics.catalog import Catalogue
 from meantime.topics.drafts import relative
-from meantime.topics.duties import Duty, on_duty
+from meantime.topics.duties.dead_letters import Burial
+from meantime.topics.duties.overload import Rates, Spikes
+from meantime.topics.duties.purge import Purge
+from meantime.topics.duties.schedule import Duty, on_duty
 from meantime.topics.health import Health
 from meantime.topics.holding import Holding
-from meantime.topics.leasing import Leasing
+from meantime.topics.leasing.consumers import BEAT_EVERY, Consumers
+from meantime.topics.leasing.dispatcher import Dispatcher
+from meantime.topics.leasing.dispatchers import Dispatchers
+from meantime.topics.leasing.leasing import Leasing
+from meantime.topics.leasing.receivers import Stream
 from meantime.topics.meters import CREATED, DELETED
 from meantime.topics.model import (
     Claim,
@@ -35,17 +40,12 @@ from meantime.topics.model import (
     Stage,
     Topic,
 )
-from meantime.topics.postgres import Messages
-from meantime.topics.postgres_burial import Burial
-from meantime.topics.postgres_counts import Counting
-from meantime.topics.postgres_directory import Directory, Life, Register
-from meantime.topics.postgres_pool import open_statements
-from meantime.topics.postgres_purge import Purge
 from meantime.topics.producing import Producing
 from meantime.topics.settings import Wish
-from meantime.topics.spikes import Rates, Spikes
-from meantime.topics.takers import Stream
-from meantime.topics.wakeups import Listening, Wakeups
+from meantime.topics.storage.counts import Counting
+from meantime.topics.storage.directory import Directory, Life, Register
+from meantime.topics.storage.messages import Messages
+from meantime.topics.storage.notifications import Listening, Wakeups
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from meantime.errors import MeantimeError
 from meantime.stack.control import look
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
-from meantime.stack.nodes import environment
+from meantime.stack.services.nodes import environment
 
 T = TypeVar("T")
 

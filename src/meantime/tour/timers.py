@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from rich.live import Live
 from rich.text import Text
 
+from meantime.sdk.calls.timers import TimerDraft
 from meantime.sdk.client import Client
-from meantime.sdk.timers import TimerDraft
 from meantime.tour.stage import Stage
 
 EVENT_TYPE = "tour.callbacks"

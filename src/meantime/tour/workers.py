@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from meantime.sdk.client import Client
-from meantime.stack.nodes import environment
+from meantime.stack.services.nodes import environment
 from meantime.tour.stage import Stage
 
 EVENT_TYPE = "tour.jobs"

@@ -23,21 +23,21 @@ from meantime.errors import Invalid, MeantimeError
 from meantime.sdk.async_client import AsyncClient
 from meantime.sdk.core import addresses
 from meantime.workers.app import App
-from meantime.workers.balancer import Work
-from meantime.workers.claims import Claim
-from meantime.workers.comeback import Comeback
-from meantime.workers.discovery import Discovery
-from meantime.workers.feed import Feeds
-from meantime.workers.gate import Gate
-from meantime.workers.job import Execution, entered
-from meantime.workers.lagging import follow_lag
+from meantime.workers.balancing.balancer import Work
+from meantime.workers.balancing.claims import Claim
+from meantime.workers.balancing.discovery import Discovery
+from meantime.workers.balancing.membership import Membership, Terms
 from meantime.workers.layout import NAMESPACE, app_layout, namespace_path
-from meantime.workers.membership import Membership, Terms
 from meantime.workers.meters import QUEUES
-from meantime.workers.processing import QueueWork, Tools
-from meantime.workers.retries import Afterwards
+from meantime.workers.processing.failures import Afterwards
+from meantime.workers.processing.feed import Feeds
+from meantime.workers.processing.gate import Gate
+from meantime.workers.processing.job import Execution, entered
+from meantime.workers.processing.lag import follow_lag
+from meantime.workers.processing.queue_work import QueueWork, Tools
+from meantime.workers.processing.retry_consumer import Comeback
+from meantime.workers.processing.threads import Threads
 from meantime.workers.store import AppStore
-from meantime.workers.threads import Threads
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from zookeeper_tools import eventually, expire, own_root
 
 from meantime.coordination.barrier import open_barrier
 from meantime.coordination.session import open_session
-from meantime.coordination.switching import SwitchSteps
+from meantime.coordination.switch_steps import SwitchSteps
 from meantime.errors import BarrierTimeout, Conflict, CoordinationLost
 
 

@@ -7,9 +7,9 @@ import pytest
 from zookeeper_tools import eventually, expire, own_root
 
 from meantime.coordination.election import Election, Leadership
-from meantime.coordination.line import holding
 from meantime.coordination.session import open_session
 from meantime.coordination.tasks import running
+from meantime.coordination.tickets import holding
 from meantime.errors import CoordinationLost
 
 

@@ -7,8 +7,8 @@ import time
 import pytest
 from zookeeper_tools import eventually, expire, own_root
 
-from meantime.coordination.following import follow_children, follow_data, open_directory
 from meantime.coordination.session import SessionOptions, SessionState, open_session
+from meantime.coordination.views import follow_children, follow_data, open_directory
 from meantime.errors import Conflict, CoordinationLost, Forbidden, NotFound, VersionMoved
 
 

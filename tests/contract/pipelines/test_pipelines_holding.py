@@ -11,8 +11,8 @@ import pytest_asyncio
 from streams_nodes import Node, body, eventually, new_event_type, open_node, open_place
 
 from meantime import Client
-from meantime.pipelines.archive_mark import Mark
-from meantime.streams.holding import ARCHIVED_TIMELINE
+from meantime.pipelines.archive.hold import Mark
+from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
 
 
 @pytest_asyncio.fixture(scope="module")

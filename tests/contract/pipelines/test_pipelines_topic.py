@@ -14,11 +14,11 @@ from conftest import Services
 from meantime import Client
 from meantime.clock import SystemClock
 from meantime.errors import Conflict
-from meantime.pipelines.buffer_out import Outward
-from meantime.pipelines.carrying import Carried
-from meantime.pipelines.delivery import Tally, deliver_all
-from meantime.pipelines.leases import take
-from meantime.pipelines.postgres_topic import open_direct
+from meantime.pipelines.buffer.carrying import Carried
+from meantime.pipelines.buffer.outward import Outward
+from meantime.pipelines.topics.delivery import Tally, deliver_all
+from meantime.pipelines.topics.leases import take
+from meantime.pipelines.topics.postgres_topic import open_direct
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from meantime.stack.classes import Classes
-from meantime.stack.java import find_java
-from meantime.stack.zookeeper import class_path
+from meantime.stack.java.classes import Classes
+from meantime.stack.java.runtime import find_java
+from meantime.stack.services.zookeeper import class_path
 
 
 @pytest.fixture
@@ -21,7 +21,9 @@ def classes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Classes:
 
 
 def trial() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "meantime.stack.trials", "zookeeper"], stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, "-m", "meantime.stack.java.class_archives", "zookeeper"], stderr=subprocess.DEVNULL
+    )
 
 
 def java_starts(classes: Classes, path: str, sharing: str) -> bool:

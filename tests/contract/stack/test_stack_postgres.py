@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from meantime.stack import postgres_data
-from meantime.stack.account import give, lend_account, open_tree
+from meantime.stack.services import postgres_data
+from meantime.stack.services.account import give, lend_account, open_tree
 
 Make = Callable[[str], Path]
 

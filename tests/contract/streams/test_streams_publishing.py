@@ -13,7 +13,7 @@ import pytest_asyncio
 from confluent_kafka import Producer
 from streams_nodes import Node, Place, body, new_event_type, numbers_of, open_node, open_place, read_topic
 
-from meantime.streams.kafka_seal import Sealer
+from meantime.kafka.sealing import Sealer
 
 METADATA = {"eid": str(uuid4()), "occurred_at": "2026-11-15T12:00:00Z"}
 

@@ -24,9 +24,10 @@ from streams_nodes import (
 )
 
 from meantime.coordination.session import SessionOptions, open_session
-from meantime.streams import switch_conclusion, switch_run
-from meantime.streams.postgres_switches import Superseded, SwitchStore
-from meantime.streams.switch import State
+from meantime.streams.switching import conclusion as switch_conclusion
+from meantime.streams.switching import initiator as switch_run
+from meantime.streams.switching.model import State
+from meantime.streams.switching.store import Superseded, SwitchStore
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -315,7 +316,7 @@ async def test_who_was_taken_over_can_do_nothing_any_more(nodes: list[Node], cli
 
 
 def switch_request(name: str) -> Any:
-    from meantime.streams.switches import SwitchRequest
+    from meantime.streams.switching.switches import SwitchRequest
 
     return SwitchRequest(name, "kafka-2")
 

@@ -9,8 +9,8 @@ from timers_world import Kafka, kafka_with_topics, until
 
 from meantime.clock import ManualClock
 from meantime.errors import CoordinationLost
-from meantime.timers.kafka_dial import open_dial
 from meantime.timers.oscillator import Oscillator, Tick
+from meantime.timers.oscillator_topic import open_dial
 from meantime.timers.topics import OSCILLATOR
 
 

@@ -15,14 +15,14 @@ from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_data
 from meantime.clock import SystemClock
 from meantime.coordination.tasks import running
 from meantime.database.pool import open_database
-from meantime.timers.desk import Desk
-from meantime.timers.dispatcher import DispatcherOptions
+from meantime.timers.dispatching.dispatcher import DispatcherOptions
+from meantime.timers.dispatching.lookups import Desk
+from meantime.timers.dispatching.supervision import Hands, Station
 from meantime.timers.future import encode
-from meantime.timers.kafka_dispatching import Hands, Station
-from meantime.timers.kafka_ledger import Books, LedgerOptions
-from meantime.timers.ledger import Ledger
+from meantime.timers.ledger.account import Ledger
+from meantime.timers.ledger.reader import Books, LedgerOptions
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Future, Identity, Limits, State
-from meantime.timers.postgres import LedgerStore
 from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import share_of
 from meantime.timers.topics import DUE, REJECTED, REQUEST

@@ -7,9 +7,9 @@ import pytest
 from timers_world import Kafka, kafka_with_topics, token_of
 
 from meantime.clock import SystemClock
-from meantime.timers.kafka_firing import Firing, Volley
+from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.transaction import Firing, Volley
 from meantime.timers.model import Future
-from meantime.timers.share import Held
 
 BY_KAFKA = {"message.timestamp.type": "LogAppendTime"}
 

@@ -11,12 +11,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
 from meantime.errors import BadCursor, StackError
-from meantime.pipelines import kafka_intake
-from meantime.pipelines.futures import start_futures
-from meantime.pipelines.intake import FuturesOptions, waiting_schema
-from meantime.pipelines.ranges import Range
-from meantime.pipelines.request_source import RequestsReader
-from meantime.pipelines.session import check_connector, session
+from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.spark.session import check_connector, session
+from meantime.pipelines.timers import kafka_intake
+from meantime.pipelines.timers.futures import start_futures
+from meantime.pipelines.timers.intake import FuturesOptions, waiting_schema
+from meantime.pipelines.timers.request_source import RequestsReader
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import partitions_of
 from meantime.timers.model import Bad, Future, Limits, Record

@@ -11,10 +11,10 @@ from timers_world import kafka_with_topics, new_database
 
 from meantime.database.pool import open_database
 from meantime.errors import Conflict
-from meantime.timers.kafka_ledger import Books, LedgerOptions
-from meantime.timers.ledger import Batch, Ledger
+from meantime.timers.ledger.account import Batch, Ledger
+from meantime.timers.ledger.reader import Books, LedgerOptions
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Outcomes, State, Totals
-from meantime.timers.postgres import LedgerStore
 from meantime.timers.reports import DispatcherReport, FuturesReport
 from meantime.timers.topics import DONE, REJECTED, REQUEST
 

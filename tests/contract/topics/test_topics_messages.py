@@ -10,7 +10,7 @@ import pytest_asyncio
 from topics_nodes import GROUP, TopicsNode, new_database, open_node
 
 from conftest import Services
-from meantime.topics.slice import Options
+from meantime.topics.topics import Options
 
 OTHERS = {"X-Producer-Group": "others"}
 

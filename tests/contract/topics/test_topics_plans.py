@@ -9,9 +9,9 @@ from topics_nodes import new_database
 
 from conftest import Services
 from meantime.database.queries import load
-from meantime.topics.postgres_pool import Statements, open_statements
+from meantime.database.statements import Statements, open_statements
 
-QUERIES = {**load("meantime.topics", "queries.sql"), **load("meantime.topics", "upkeep.sql")}
+QUERIES = {**load("meantime.topics.storage", "messages.sql"), **load("meantime.topics.duties", "upkeep.sql")}
 OPEN, LEASED, STAGE, BY_ID = (f"topic_messages_{name}" for name in ("open", "leased", "stage", "pkey"))
 INDEXES_OF = {
     "lease_due": {OPEN, LEASED, BY_ID},

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from conftest import Services
+from meantime.database.statements import open_statements
 from meantime.errors import StorageUnavailable
-from meantime.topics.postgres_pool import open_statements
 
 SIZE = 4
 

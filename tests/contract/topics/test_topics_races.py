@@ -9,10 +9,10 @@ import pytest_asyncio
 from topics_nodes import new_database
 
 from conftest import Services
+from meantime.database.statements import Statements, open_statements
 from meantime.topics.model import Lease, NewMessage, Settings, Topic
-from meantime.topics.postgres import FIRST_MS, Messages, Taker, Window
-from meantime.topics.postgres_directory import Directory
-from meantime.topics.postgres_pool import Statements, open_statements
+from meantime.topics.storage.directory import Directory
+from meantime.topics.storage.messages import FIRST_MS, Messages, Taker, Window
 
 NOW_MS = 1_000_000
 MOVE = "UPDATE topic_messages SET at_ms = %s, version = version + 1 WHERE id = 'm'"

@@ -15,7 +15,7 @@ from topics_nodes import TopicsNode, open_two_nodes
 from conftest import Services
 from meantime.errors import StorageUnavailable
 from meantime.topics.model import NewMessage
-from meantime.topics.postgres import FIRST_MS, Taker, Window
+from meantime.topics.storage.messages import FIRST_MS, Taker, Window
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from meantime.api.app import Services, create_app
-from meantime.api.request_bodies import BODIES, with_bodies
+from meantime.api.openapi import BODIES, with_bodies
 
 WITHOUT_BODY = {
     ("put", "/storages/default/{storage_id}"),

@@ -10,8 +10,8 @@ import pytest
 from typer.main import get_command
 
 from meantime import errors
+from meantime.cli.commands.load import fitting_step
 from meantime.cli.exits import EXITS, exit_of
-from meantime.cli.load import fitting_step
 from meantime.cli.main import COMMANDS, build, run
 
 NOWHERE = "http://127.0.0.1:1"

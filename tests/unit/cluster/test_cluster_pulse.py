@@ -2,7 +2,7 @@
 
 import asyncio
 
-from meantime.coordination.pulse import Pulse
+from meantime.pulse import Pulse
 
 
 async def test_a_beat_between_looking_and_waiting_is_not_missed() -> None:

@@ -5,7 +5,7 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.cluster.timekeeping import KEPT_SAMPLES, ClusterClock, PeerClock, Sample, reckon
+from meantime.cluster.clock import KEPT_SAMPLES, ClusterClock, PeerClock, Sample, reckon
 
 offsets_us = st.integers(-10_000_000, 10_000_000)
 delays_us = st.integers(0, 50_000)

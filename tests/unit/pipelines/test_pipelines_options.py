@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from meantime.errors import Invalid
-from meantime.pipelines.endpoints import Endpoint, buffer_name, endpoint
-from meantime.pipelines.options import events_options, topic_options
+from meantime.pipelines.buffer.endpoints import Endpoint, buffer_name, endpoint
+from meantime.pipelines.spark.options import events_options, topic_options
 
 FOUND = {"url": "http://here", "postgres": "postgresql://here", "key": "k", "parallelism": "4"}
 

@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from meantime.cli.pipeline_spark import told
+from meantime.cli.pipeline.spark import told
 from meantime.errors import Invalid, NotFound
-from meantime.pipelines.carrying import Carried, Header, unpacked
-from meantime.pipelines.compaction import compact, is_over
-from meantime.pipelines.copying import COLUMNS, encoded
-from meantime.pipelines.event_type_target import Intent, chunks, mark, went_out
-from meantime.pipelines.forecast import Series, past_of, rates, warnings
-from meantime.pipelines.journal import Entry, Journal
-from meantime.pipelines.json_schema import fields_type, spark_type
-from meantime.pipelines.meters import Lateness
-from meantime.pipelines.picture import bar_chart
-from meantime.pipelines.plan import merged
-from meantime.pipelines.topic_rows import Judge, Reject, check_columns, judged
+from meantime.pipelines.archive.compaction import compact, is_over
+from meantime.pipelines.archive.journal import Entry, Journal
+from meantime.pipelines.archive.json_schema import fields_type, spark_type
+from meantime.pipelines.buffer.carrying import Carried, Header, unpacked
+from meantime.pipelines.buffer.event_type_target import Intent, chunks, mark, went_out
+from meantime.pipelines.forecast.chart import bar_chart
+from meantime.pipelines.forecast.forecast import Series, past_of, rates, warnings
+from meantime.pipelines.forecast.planned_load import merged
+from meantime.pipelines.spark.meters import Lateness
+from meantime.pipelines.topics.copying import COLUMNS, encoded
+from meantime.pipelines.topics.topic_rows import Judge, Reject, check_columns, judged
 from meantime.sdk.messages import Slot
 from meantime.topics.model import NewMessage, Settings, Topic
 

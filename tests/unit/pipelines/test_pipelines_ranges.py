@@ -3,10 +3,10 @@
 import pytest
 
 from meantime.errors import BadCursor, Invalid
-from meantime.pipelines.archive_mark import archived_timeline
-from meantime.pipelines.kafka_ranges import rounds
-from meantime.pipelines.layout import Layout
-from meantime.pipelines.ranges import Range, advanced, between, lags, shares, tasks
+from meantime.pipelines.archive.hold import archived_timeline
+from meantime.pipelines.events.kafka_ranges import rounds
+from meantime.pipelines.events.layout import Layout
+from meantime.pipelines.events.ranges import Range, advanced, between, lags, shares, tasks
 from meantime.streams.cursors import Cursor
 from meantime.streams.model import Timeline
 

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from meantime.errors import Invalid, PublishFailed, UnexpectedAnswer
-from meantime.sdk import cursors, leasing, scheduling, streams, subscribing, timers
-from meantime.sdk.calls import Answer, Call
+from meantime.sdk.calls import cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.messages import LeasedMessage, Slot, Topic
 from meantime.sdk.model import Cursor, EventType, SubscriptionBatch, Timer
 

@@ -1,8 +1,8 @@
 import pytest
 
 from meantime.errors import BarrierTimeout, Conflict, Invalid, MeantimeError, NotFound, Unavailable, Unreachable
-from meantime.sdk import scheduling, streams
-from meantime.sdk.calls import Answer, Call, path
+from meantime.sdk.calls import scheduling, streams
+from meantime.sdk.calls.call import Answer, Call, path
 from meantime.sdk.core import Core, Done, Identity, Pause, addresses
 from meantime.sdk.drift import Drift
 from meantime.sdk.problems import error_of

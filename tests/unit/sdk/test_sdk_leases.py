@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from meantime.errors import LeaseLost
+from meantime.sdk.consuming.async_lease import AsyncLease
+from meantime.sdk.consuming.lease_keeper import Keeper, plan
 from meantime.sdk.core import Core, Identity
 from meantime.sdk.drift import Drift
-from meantime.sdk.keeper import Keeper, plan
-from meantime.sdk.leases import AsyncLease
+from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.messages import LeasedMessage
 from meantime.sdk.retries import Retries
-from meantime.sdk.transport import AsyncSender
 
 Answering = Callable[[str, dict[str, Any]], httpx.Response]
 

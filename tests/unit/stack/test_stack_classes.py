@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from meantime.stack import plan
-from meantime.stack.classes import Classes
 from meantime.stack.folder import Folder, Memory
-from meantime.stack.java import Java
+from meantime.stack.java.classes import Classes
+from meantime.stack.java.runtime import Java
 from meantime.stack.model import Options
 
 

@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 import pytest
 
 from meantime.errors import StackError
-from meantime.stack import jars
-from meantime.stack.java import Java
+from meantime.stack.java import jars
+from meantime.stack.java.runtime import Java
 
 WANTED = {"one-1.0.jar": jars._digest(b"one"), "two-2.0.jar": jars._digest(b"two")}
 
@@ -34,7 +34,7 @@ def ensure(monkeypatch, content: dict[str, bytes]) -> tuple[list[str], object]:
 
 
 def test_every_locked_jar_has_a_checksum_and_the_other_way_round():
-    lock = ElementTree.fromstring(files("meantime.stack").joinpath("jars.ivy.xml").read_text("utf-8"))
+    lock = ElementTree.fromstring(files("meantime.stack.java").joinpath("jars.ivy.xml").read_text("utf-8"))
     for conf in ("kafka", "spark"):
         locked = {
             f"{jar.get('name')}-{jar.get('rev')}.jar"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from meantime.errors import StackError
-from meantime.stack.java import Java, find_java, spark_java_home
+from meantime.stack.java.runtime import Java, find_java, spark_java_home
 
 
 def make_java(home: Path, version: str) -> Path:

@@ -1,7 +1,7 @@
 import pytest
 
 from meantime.errors import StackError
-from meantime.stack.kafka import Formatting, Listeners, _prepare
+from meantime.stack.services.kafka import Formatting, Listeners, _prepare
 
 PORTS = Listeners(broker=1, controller=2)
 UNUSED = ("false",)

@@ -5,7 +5,7 @@ import pytest
 from meantime.errors import StackError
 from meantime.stack import plan, ports
 from meantime.stack.folder import Folder, Memory
-from meantime.stack.java import Java
+from meantime.stack.java.runtime import Java
 from meantime.stack.model import Options, Spec
 
 

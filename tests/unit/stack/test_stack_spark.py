@@ -1,5 +1,5 @@
-from meantime.stack.jars import spark_home
-from meantime.stack.spark import session_home
+from meantime.stack.java.jars import spark_home
+from meantime.stack.java.spark_home import session_home
 
 
 def test_sessions_have_a_home_with_spark_and_without_a_copy_of_pyspark(tmp_path, monkeypatch):

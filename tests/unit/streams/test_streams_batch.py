@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from meantime.streams.kafka_batch import Batch, Group, Outcome
+from meantime.kafka.batch import Batch, Group, Outcome
 
 W, R, F, M = Outcome.WRITTEN, Outcome.REFUSED, Outcome.FAILED, Outcome.MISSING
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from meantime.errors import Invalid
-from meantime.streams.compatibility import check_change, first_break
+from meantime.streams.catalog.compatibility import check_change, first_break
 
 ORDER: dict[str, Any] = {
     "title": "An order",

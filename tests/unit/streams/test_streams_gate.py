@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.errors import StorageUnavailable, Unavailable
-from meantime.streams.acknowledged import Acknowledged, Place
-from meantime.streams.gate import Gate
-from meantime.streams.kafka_batch import Outcome
-from meantime.streams.refusals import resendable
+from meantime.kafka.batch import Outcome
+from meantime.streams.publishing.gate import Gate
+from meantime.streams.publishing.refusals import resendable
+from meantime.streams.switching.acknowledged import Acknowledged, Place
 
 SOON = 0.01
 

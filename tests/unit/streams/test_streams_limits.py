@@ -3,7 +3,7 @@
 import pytest
 
 from meantime.errors import Invalid
-from meantime.streams.limits import GivenLimits, commit_timeout, max_uncommitted, stream_limits
+from meantime.streams.reading.limits import GivenLimits, commit_timeout, max_uncommitted, stream_limits
 
 
 def test_a_stream_without_wishes_sends_single_events_and_lives_about_an_hour() -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.streams import lines
 from meantime.streams.cursors import Cursor
-from meantime.streams.limits import StreamLimits
-from meantime.streams.lines import Batcher, Buffer, full_lines, line
+from meantime.streams.reading import batching as lines
+from meantime.streams.reading.batching import Batcher, Buffer, full_lines, line
+from meantime.streams.reading.limits import StreamLimits
 
 
 def events(*numbers: int) -> list[bytes]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from meantime.streams.model import EventType
-from meantime.streams.partitioning import NoPartition, anywhere, partitioner
+from meantime.streams.publishing.partitioning import NoPartition, anywhere, partitioner
 
 
 def event_type(strategy: str, *key_fields: str, partitions: int = 8, category: str = "undefined") -> EventType:

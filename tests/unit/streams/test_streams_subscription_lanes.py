@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.streams.cursors import Cursor
-from meantime.streams.limits import StreamLimits
-from meantime.streams.subscription_lanes import Lane, Lanes, next_overdue_at, overdue
+from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.subscriptions.uncommitted import Lane, Lanes, next_overdue_at, overdue
 
 
 def stream(partitions: int = 1, max_uncommitted: int = 10, **limits: float) -> Lanes:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.errors import Conflict
-from meantime.streams.legs import Key
-from meantime.streams.subscription_rules import Reader, check_seat, plan
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.rules import Reader, check_seat, plan
 
 
 def keys(count: int) -> list[Key]:

@@ -1,8 +1,8 @@
 """What the statistics of a subscription say about who reads what."""
 
-from meantime.streams.legs import Key
-from meantime.streams.subscription_rules import Reader
-from meantime.streams.subscription_stats import assignments
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.rules import Reader
+from meantime.streams.subscriptions.stats import assignments
 
 KEYS: list[Key] = [("orders", 0), ("orders", 1)]
 

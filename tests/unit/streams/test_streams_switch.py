@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 
 from meantime.errors import Invalid
+from meantime.kafka.sealing import SIZE_LIMIT, TIMESTAMP_LIMIT, TIMESTAMP_TYPE, _changes
 from meantime.names import check_event_type
-from meantime.streams.faults import VARIABLE, passing
-from meantime.streams.kafka_seal import SIZE_LIMIT, TIMESTAMP_LIMIT, TIMESTAMP_TYPE, _changes
-from meantime.streams.storages import read_storage, show_storage
-from meantime.streams.switch import Owner, State, Switch, notice_of, read_notice, topic_name
+from meantime.streams.catalog.storages import read_storage, show_storage
+from meantime.streams.switching.fault_points import VARIABLE, passing
+from meantime.streams.switching.model import Owner, State, Switch, notice_of, read_notice, topic_name
 
 SWITCH = Switch(
     id=uuid4(),

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.errors import Invalid, Malformed
-from meantime.streams.declarations import declare, redeclare
+from meantime.streams.catalog.declarations import declare, redeclare
 from meantime.streams.model import EventType
-from meantime.streams.records import MAX_EVENT_BYTES, Recipe, Rejected, split
+from meantime.streams.publishing.records import MAX_EVENT_BYTES, Recipe, Rejected, split
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -4,17 +4,17 @@ from itertools import pairwise
 
 import pytest
 
-from meantime.pipelines.intake import FuturesOptions
-from meantime.timers.coverage import Coverage
-from meantime.timers.desk import verdict
-from meantime.timers.far_cancels import FarCancels, far_from
+from meantime.pipelines.timers.intake import FuturesOptions
+from meantime.timers.dispatching.coverage import Coverage
+from meantime.timers.dispatching.far_cancels import FarCancels, far_from
+from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.lateness import Lateness
+from meantime.timers.dispatching.lookups import verdict
 from meantime.timers.future import encode
-from meantime.timers.lateness import Lateness
-from meantime.timers.ledger import Batch
+from meantime.timers.ledger.account import Batch
 from meantime.timers.model import Cancel, Future, Identity, Limits, Outcomes, Record, Standing, State
 from meantime.timers.reports import quantile
 from meantime.timers.setting import pick
-from meantime.timers.share import Held
 from meantime.timers.status import (
     DispatcherStatus,
     FuturesStatus,

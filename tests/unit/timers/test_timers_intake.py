@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.pipelines.intake import FuturesOptions, Requests, going_out, taken_in, upcoming
-from meantime.pipelines.request_source import advanced
+from meantime.pipelines.timers.intake import FuturesOptions, Requests, going_out, taken_in, upcoming
+from meantime.pipelines.timers.request_source import advanced
 from meantime.timers.model import Bad, Cancel, Limits, Record, Set
 from meantime.timers.rules import read, read_due, share_of
 from meantime.timers.topics import DUE, REJECTED

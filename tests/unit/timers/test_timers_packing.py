@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.pipelines.intake import Waiting, waiting_schema
-from meantime.pipelines.packing import AT_ONCE_BYTES, HANDED_OVER_BYTES, PACK_BYTES, pack, unpack
+from meantime.pipelines.timers.intake import Waiting, waiting_schema
+from meantime.pipelines.timers.packing import AT_ONCE_BYTES, HANDED_OVER_BYTES, PACK_BYTES, pack, unpack
 
 bytes_or_none = st.one_of(st.none(), st.binary(max_size=3))
 requests = st.builds(

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.pipelines import listener
-from meantime.pipelines.intake import FuturesOptions
-from meantime.pipelines.listener import FuturesListener
-from meantime.pipelines.passage import Passage
+from meantime.pipelines.timers import reporting as listener
+from meantime.pipelines.timers.intake import FuturesOptions
+from meantime.pipelines.timers.reporting import FuturesListener
+from meantime.pipelines.timers.watermark import Passage
 from meantime.timers.reports import FuturesReport
 
 S = 1_700_000_000

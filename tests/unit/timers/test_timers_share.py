@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.timers.memory import Memory
+from meantime.timers.dispatching.fired import Memory
+from meantime.timers.dispatching.held import CATCH_UP_WITHIN_MS, Held, Share, Span
+from meantime.timers.dispatching.offsets import Offsets
 from meantime.timers.model import Cancel, Future, Identity, Outcomes, Set, State
-from meantime.timers.offsets import Offsets
-from meantime.timers.share import CATCH_UP_WITHIN_MS, Held, Share, Span
 
 S = 1_700_000_000
 MS = S * 1000

@@ -5,8 +5,8 @@ import pytest
 
 from meantime.errors import Invalid, Malformed
 from meantime.timers.model import Limits
+from meantime.timers.request_forms import Wish, read_wishes
 from meantime.timers.rules import named_second
-from meantime.timers.wishes import Wish, read_wishes
 
 NOW_MS = 1_700_000_000_400
 LIMITS = Limits(horizon_s=1000, max_callback_bytes=20)

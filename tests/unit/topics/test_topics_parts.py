@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.adapt import PyFormat, Transformer
 
-from meantime.api.topic_forms import ClaimForm, read_claims, read_drafts
+from meantime.api.topics.forms import ClaimForm, read_claims, read_drafts
+from meantime.database.arrays import Packed, bools, byte_strings, int8s, texts
 from meantime.errors import Conflict, Invalid, Malformed
-from meantime.topics.allotment import Allotment, allot, assign
 from meantime.topics.drafts import checked, new_id
+from meantime.topics.duties.overload import Rates, Spike, forecast
+from meantime.topics.leasing.bucket_shares import Allotment, allot, assign
+from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
+from meantime.topics.leasing.receivers import Stream
 from meantime.topics.merging import Merger, Sizes, rounds
 from meantime.topics.meters import BulkHistogram
 from meantime.topics.model import Consumer, Draft, Due, Lease, NewMessage, Refused, Settings, Topic
-from meantime.topics.postgres import Taker
-from meantime.topics.postgres_arrays import Packed, bools, byte_strings, int8s, texts
-from meantime.topics.spikes import Rates, Spike, forecast
-from meantime.topics.takers import Stream
-from meantime.topics.upcoming import NEVER_MS, Upcoming
+from meantime.topics.storage.messages import Taker
 
 NOW_MS = 1_000_000
 TOPIC = Topic(1, "t", 1, Settings(max_body_bytes=8, max_future_ms=1000))

@@ -10,9 +10,9 @@ import pytest
 from meantime import App, StopWorker
 from meantime.errors import Invalid, TimeLimitReached
 from meantime.workers.app import Job, Message
-from meantime.workers.inbox import MOST_MESSAGES, Inbox
-from meantime.workers.job import Execution, entered
-from meantime.workers.threads import Threads
+from meantime.workers.processing.inbox import MOST_MESSAGES, Inbox
+from meantime.workers.processing.job import Execution, entered
+from meantime.workers.processing.threads import Threads
 
 
 def message(number=0):
@@ -101,7 +101,7 @@ async def test_a_busy_function_is_interrupted_at_its_time_limit(threads):
 
 
 async def test_a_function_that_cannot_be_interrupted_is_left_to_itself(threads, monkeypatch):
-    monkeypatch.setattr("meantime.workers.threads.GRACE", 0.01)
+    monkeypatch.setattr("meantime.workers.processing.threads.GRACE", 0.01)
     release, after = threading.Event(), []
 
     def handle(message, context):

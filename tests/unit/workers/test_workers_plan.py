@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.workers.plan import moves, plan
+from meantime.sharing import moves, plan
 
 
 def names(prefix, count):

@@ -3,9 +3,9 @@
 import json
 
 from meantime.streams.cursors import Cursor
-from meantime.streams.limits import StreamLimits
-from meantime.streams.lines import Batcher
 from meantime.streams.model import stamped
+from meantime.streams.reading.batching import Batcher
+from meantime.streams.reading.limits import StreamLimits
 
 
 def lines_of(limits, values):

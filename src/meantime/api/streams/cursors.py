@@ -8,11 +8,11 @@ from litestar.params import FromPath, FromQuery
 
 from meantime.api.dependencies import TheReading
 from meantime.api.identity import allow
-from meantime.api.reading import given_cursor, given_cursors
+from meantime.api.streams.reading import given_cursor, given_cursors
 from meantime.errors import Invalid, Malformed
-from meantime.streams import partitions as questions
-from meantime.streams.offsets import PartitionState
-from meantime.streams.reading import GivenCursor
+from meantime.streams.reading import partitions as questions
+from meantime.streams.reading.offsets import PartitionState
+from meantime.streams.reading.reader import GivenCursor
 
 AnyRequest = Request[Any, Any, Any]
 

@@ -10,8 +10,8 @@ from litestar.params import FromPath
 from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow, identity_of
-from meantime.streams.declarations import ENRICHMENT
-from meantime.streams.partitioning import STRATEGIES
+from meantime.streams.catalog.declarations import ENRICHMENT
+from meantime.streams.publishing.partitioning import STRATEGIES
 
 
 class EventTypeDocument(msgspec.Struct, kw_only=True):

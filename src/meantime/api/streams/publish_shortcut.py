@@ -14,8 +14,8 @@ from meantime.access.scopes import Identity
 from meantime.api.edge import App, Message, Receive, Send
 from meantime.api.problems import MEDIA_TYPE, Rendered, rendered, rendered_bug
 from meantime.errors import MeantimeError, Unauthenticated
-from meantime.streams.publisher import Publisher
-from meantime.streams.records import Rejected
+from meantime.streams.publishing.publisher import Publisher
+from meantime.streams.publishing.records import Rejected
 
 PREFIX, SUFFIX = "/event-types/", "/events"
 ROUTE = "/event-types/{name}/events"

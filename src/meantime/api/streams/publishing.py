@@ -11,7 +11,7 @@ from litestar.params import FromPath
 
 from meantime.api.dependencies import TheStreams
 from meantime.api.identity import AnyRequest, allow
-from meantime.streams.records import Item, Rejected
+from meantime.streams.publishing.records import Item, Rejected
 
 RESPONSES = {
     207: ResponseSpec(list[Item], description="The storage refused some events.", generate_examples=False),

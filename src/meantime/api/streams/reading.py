@@ -11,8 +11,8 @@ from meantime.api.dependencies import TheReading
 from meantime.api.identity import allow
 from meantime.api.streaming import LineStream
 from meantime.errors import Malformed
-from meantime.streams.limits import GivenLimits, stream_limits
-from meantime.streams.reading import GivenCursor
+from meantime.streams.reading.limits import GivenLimits, stream_limits
+from meantime.streams.reading.reader import GivenCursor
 
 OptionalInt = FromQuery[int | None]
 

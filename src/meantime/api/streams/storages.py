@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
-from meantime.streams.storages import show_storage
+from meantime.streams.catalog.storages import show_storage
 
 
 class StorageView(msgspec.Struct, kw_only=True):

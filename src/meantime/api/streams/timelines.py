@@ -12,10 +12,10 @@ from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
 from meantime.errors import Invalid, NotFound
-from meantime.streams.enrichment import rfc3339
 from meantime.streams.model import Timeline
-from meantime.streams.switch import Switch
-from meantime.streams.switches import SwitchRequest
+from meantime.streams.publishing.enrichment import rfc3339
+from meantime.streams.switching.model import Switch
+from meantime.streams.switching.switches import SwitchRequest
 
 
 class LatestPosition(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ from litestar.params import FromPath, HeaderParameter
 from meantime.api.dependencies import TheSubscriptions
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest
-from meantime.api.subscription_documents import allowed, objects_in, places_in
+from meantime.api.subscriptions.documents import allowed, objects_in, places_in
 from meantime.errors import Malformed
-from meantime.streams.subscription_commits import commit
-from meantime.streams.subscription_stream import as_known
+from meantime.streams.subscriptions.commits import commit
+from meantime.streams.subscriptions.stream import as_known
 
 RESULT = {True: "committed", False: "outdated"}
 

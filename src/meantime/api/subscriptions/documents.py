@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from meantime.api.identity import AnyRequest, allow
-from meantime.api.reading import as_text
+from meantime.api.streams.reading import as_text
 from meantime.errors import Invalid
-from meantime.streams.enrichment import rfc3339
-from meantime.streams.legs import Key
-from meantime.streams.subscription_model import Draft, GivenPlace, PartitionStats, Subscription
-from meantime.streams.subscriptions import Subscriptions
+from meantime.streams.publishing.enrichment import rfc3339
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import Draft, GivenPlace, PartitionStats, Subscription
+from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 MOST_CURSORS = 1000
 

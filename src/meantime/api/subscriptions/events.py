@@ -9,14 +9,14 @@ from litestar.params import FromPath
 from meantime.api.dependencies import TheSubscriptions
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest
-from meantime.api.reading import OptionalInt, as_text
 from meantime.api.streaming import LineStream
-from meantime.api.subscription_documents import allowed, objects_in
+from meantime.api.streams.reading import OptionalInt, as_text
+from meantime.api.subscriptions.documents import allowed, objects_in
 from meantime.errors import Invalid, Malformed
-from meantime.streams.legs import Key
-from meantime.streams.limits import GivenLimits, commit_timeout, max_uncommitted, stream_limits
-from meantime.streams.subscription_model import StreamOptions, Subscription
-from meantime.streams.subscriptions import Subscriptions
+from meantime.streams.reading.limits import GivenLimits, commit_timeout, max_uncommitted, stream_limits
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import StreamOptions, Subscription
+from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 DESCRIPTION = "One line per batch, `{cursor, events}`. Commit cursors with the `X-Nakadi-StreamId` of the answer."
 

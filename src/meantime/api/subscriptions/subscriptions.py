@@ -4,11 +4,12 @@ import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.params import FromPath, FromQuery
 
-from meantime.api import subscription_cursors, subscription_events
 from meantime.api.dependencies import TheSubscriptions
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, identity_of
-from meantime.api.subscription_documents import (
+from meantime.api.subscriptions import cursors as subscription_cursors
+from meantime.api.subscriptions import events as subscription_events
+from meantime.api.subscriptions.documents import (
     EventTypeReport,
     Page,
     SubscriptionDocument,
@@ -20,9 +21,9 @@ from meantime.api.subscription_documents import (
     reports,
 )
 from meantime.errors import Invalid, Malformed
-from meantime.streams.subscription_model import Subscription
-from meantime.streams.subscription_stats import assignments, stats
-from meantime.streams.subscriptions import Subscriptions
+from meantime.streams.subscriptions.model import Subscription
+from meantime.streams.subscriptions.stats import assignments, stats
+from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 LARGEST_PAGE = 1000
 

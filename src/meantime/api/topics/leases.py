@@ -13,14 +13,14 @@ from litestar.params import FromPath, FromQuery
 from meantime.api.dependencies import TheTopics
 from meantime.api.identity import AnyRequest, allow
 from meantime.api.streaming import LineStream
-from meantime.api.topic_forms import ClaimForm, PullForm, lease_view, read, read_claims
+from meantime.api.topics.forms import ClaimForm, PullForm, lease_view, read, read_claims
 from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError, Unauthenticated
 from meantime.names import check_identifier, is_identifier
+from meantime.topics.leasing.receivers import Stream
 from meantime.topics.model import Claim, Outcome, Refused, Topic
 from meantime.topics.rules import NOT_FOUND, consumer_instant
-from meantime.topics.slice import Topics
-from meantime.topics.takers import Stream
+from meantime.topics.topics import Topics
 
 KEEP_ALIVE_EVERY = 4.0
 NDJSON = "application/x-ndjson"

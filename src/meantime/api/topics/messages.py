@@ -9,7 +9,7 @@ from litestar.params import FromPath, FromQuery
 
 from meantime.api.dependencies import TheTopics
 from meantime.api.identity import AnyRequest, allow, producer_group
-from meantime.api.topic_forms import MoveForm, message_view, read, read_drafts, read_ids
+from meantime.api.topics.forms import MoveForm, message_view, read, read_drafts, read_ids
 from meantime.errors import Forbidden, Invalid, Unauthenticated
 from meantime.names import check_identifier, is_identifier
 from meantime.topics.model import Outcome

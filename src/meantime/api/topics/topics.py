@@ -7,10 +7,11 @@ from litestar import Response, delete, get, post, put
 from litestar.enums import MediaType
 from litestar.params import FromPath, FromQuery
 
-from meantime.api import topic_leases, topic_messages
 from meantime.api.dependencies import TheTopics
 from meantime.api.identity import AnyRequest, allow, identity_of
-from meantime.api.topic_forms import RedriveForm, read, topic_view
+from meantime.api.topics import leases as topic_leases
+from meantime.api.topics import messages as topic_messages
+from meantime.api.topics.forms import RedriveForm, read, topic_view
 from meantime.errors import Invalid
 from meantime.topics.rules import AVAILABLE, DEAD, PROCESSING, WAITING
 from meantime.topics.settings import Wish

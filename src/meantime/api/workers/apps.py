@@ -6,11 +6,11 @@ import msgspec
 from litestar import Request, delete, get, post, put
 from litestar.params import FromPath
 
-from meantime.api import positions
 from meantime.api.dependencies import TheApps, TheReading, TheStreams
 from meantime.api.identity import allow
+from meantime.api.workers import positions
 from meantime.errors import Invalid, Malformed
-from meantime.streams.reading import Reading
+from meantime.streams.reading.reader import Reading
 from meantime.workers.inspection import Apps, QueueState
 
 AnyRequest = Request[Any, Any, Any]

@@ -7,10 +7,10 @@ import msgspec
 
 from meantime.errors import MeantimeError, NotFound
 from meantime.streams.cursors import parse, parse_partition
-from meantime.streams.limits import StreamLimits
-from meantime.streams.partitions import shifted
-from meantime.streams.reading import GivenCursor, Reading
-from meantime.streams.slice import Streams
+from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.reading.partitions import shifted
+from meantime.streams.reading.reader import GivenCursor, Reading
+from meantime.streams.streams import Streams
 from meantime.workers.inspection import QueueState
 from meantime.workers.model import Source
 from meantime.workers.rules import last_of

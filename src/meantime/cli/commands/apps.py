@@ -139,7 +139,7 @@ def forget(session: Session, app: AppName, yes: Yes = False) -> None:
 
     Example: meantime apps forget shop
     """
-    from meantime.sdk.calls import Call, nothing, path
+    from meantime.sdk.calls.call import Call, nothing, path
 
     confirm(f"Forget {app} and how far its queues are?", yes)
     session.client.send(Call("DELETE", path("apps", app), nothing))
@@ -147,7 +147,7 @@ def forget(session: Session, app: AppName, yes: Yes = False) -> None:
 
 
 def _list(session: Session) -> None:
-    from meantime.sdk.calls import Call, path, reading
+    from meantime.sdk.calls.call import Call, path, reading
 
     found = session.client.send(Call("GET", path("apps"), reading(list[App], "apps")))
     if session.json:
@@ -158,19 +158,19 @@ def _list(session: Session) -> None:
 
 
 def _workers(session: Session, app: str) -> list[Worker]:
-    from meantime.sdk.calls import Call, path, reading
+    from meantime.sdk.calls.call import Call, path, reading
 
     return session.client.send(Call("GET", path("apps", app, "workers"), reading(list[Worker], "workers")))
 
 
 def _queues(session: Session, app: str) -> list[Queue]:
-    from meantime.sdk.calls import Call, path, reading
+    from meantime.sdk.calls.call import Call, path, reading
 
     return session.client.send(Call("GET", path("apps", app, "queues"), reading(list[Queue], "queues")))
 
 
 def _change(session: Session, method: str, *parts: str, document: dict[str, str] | None = None) -> dict[str, Any]:
-    from meantime.sdk.calls import JSON, Call, body, path, reading
+    from meantime.sdk.calls.call import JSON, Call, body, path, reading
 
     content = body(document) if document else None
     return session.client.send(Call(method, path(*parts), reading(dict[str, Any]), content, JSON if document else {}))

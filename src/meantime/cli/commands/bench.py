@@ -10,7 +10,7 @@ import typer
 from meantime.cli.output import print_line
 from meantime.errors import NotFound
 
-PROGRAMS = Path(__file__).parents[3] / "bench"
+PROGRAMS = Path(__file__).parents[4] / "bench"
 
 
 def register(app: typer.Typer) -> None:

@@ -20,7 +20,7 @@ from meantime.cli.spans import seconds
 from meantime.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from meantime.sdk.blocking import Lease
+    from meantime.sdk.consuming.lease import Lease
 
 LOOK_EVERY = 0.2
 BUFFER = 10

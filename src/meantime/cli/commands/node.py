@@ -52,7 +52,7 @@ def node(
 
     Example: meantime node --id node-1 --port 8080 --zookeeper zk:2181 --kafka kafka:9092 --postgres postgresql://db/meantime
     """
-    from meantime.wiring import run_node
+    from meantime.processes.node import run_node
 
     flags = {key: value for key, value in locals().items() if key in settings.Config.__struct_fields__}
     run_node(settings.load(config, os.environ, flags))

@@ -10,15 +10,15 @@ import typer
 
 from meantime.cli.exits import PARTLY
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table, say
-from meantime.cli.pipeline_options import duration, writable_file, writable_folder
-from meantime.cli.pipeline_runs import Found, counting, find_cluster, running, signals
-from meantime.cli.pipeline_spark import starting_spark
+from meantime.cli.pipeline.options import duration, writable_file, writable_folder
+from meantime.cli.pipeline.runs import Found, counting, find_cluster, running, signals
+from meantime.cli.pipeline.spark import starting_spark
 from meantime.cli.session import Data, Json, Key, Url
 from meantime.cli.spans import clock_time, human, unix_seconds
 
 if TYPE_CHECKING:
-    from meantime.pipelines.buffer import BufferOptions
-    from meantime.pipelines.forecast import Forecast
+    from meantime.pipelines.buffer.buffer import BufferOptions
+    from meantime.pipelines.forecast.forecast import Forecast
     from meantime.sdk.messages import Slot
 
 pipeline = typer.Typer(no_args_is_help=True, help="Pipelines on Spark: buffer, archive, schedule, forecast.")
@@ -63,9 +63,9 @@ def buffer(
 
     Example: meantime pipeline buffer --from event-type:orders --to event-type:reminders --delay 7d
     """
-    from meantime.pipelines.buffer import BufferOptions, check, prepare
-    from meantime.pipelines.endpoints import buffer_name, endpoint
-    from meantime.pipelines.layout import client_of
+    from meantime.pipelines.buffer.buffer import BufferOptions, check, prepare
+    from meantime.pipelines.buffer.endpoints import buffer_name, endpoint
+    from meantime.pipelines.events.layout import client_of
 
     if starting not in ("begin", "end"):
         raise typer.BadParameter("--starting is begin or end")
@@ -86,8 +86,8 @@ def buffer(
 
 
 def _run_buffer(options: "BufferOptions", only: str | None, master: str | None, json: bool) -> None:
-    from meantime.pipelines.buffer import run_both, run_in, run_out
-    from meantime.pipelines.meters import Lateness
+    from meantime.pipelines.buffer.buffer import run_both, run_in, run_out
+    from meantime.pipelines.spark.meters import Lateness
 
     lateness = Lateness()
     with running() as stopping:
@@ -134,12 +134,12 @@ def archive(
 
     Example: meantime pipeline archive orders payments --to /data/archive --once
     """
-    from meantime.pipelines.alone import alone
-    from meantime.pipelines.archive import ArchiveOptions, Archiving
-    from meantime.pipelines.compaction import compact as merge
-    from meantime.pipelines.compaction import finish
-    from meantime.pipelines.journal import FOLDER
-    from meantime.pipelines.layout import client_of
+    from meantime.pipelines.archive.archive import ArchiveOptions, Archiving
+    from meantime.pipelines.archive.compaction import compact as merge
+    from meantime.pipelines.archive.compaction import finish
+    from meantime.pipelines.archive.journal import FOLDER
+    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.spark.file_lock import alone
 
     pause = duration(every, "--every")
     if checkpoint:
@@ -195,9 +195,9 @@ def schedule(
 
     Example: meantime pipeline schedule campaign.csv --topic reminders --dry-run
     """
-    from meantime.pipelines.bulk import kind_of, messages, read_files
-    from meantime.pipelines.layout import client_of
-    from meantime.pipelines.writing import write_topic
+    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.topics.bulk import kind_of, messages, read_files
+    from meantime.pipelines.topics.writing import write_topic
 
     kind_of(files)
     slot_for = duration(step, "--step") if step else None
@@ -228,10 +228,10 @@ def schedule(
 
 def _show_plan(found: Found, topic: str, rows: object, step: float | None, json: bool) -> None:
     """The load that is there, and what would come on top of it."""
-    from meantime.cli.load import chart, fitting_step
-    from meantime.pipelines.bulk import planned
-    from meantime.pipelines.layout import client_of
-    from meantime.pipelines.plan import merged
+    from meantime.cli.commands.load import chart, fitting_step
+    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.forecast.planned_load import merged
+    from meantime.pipelines.topics.bulk import planned
 
     with client_of(found.broker) as client:
         now_ms = client.clock().now_ms
@@ -282,10 +282,10 @@ def forecast(
 
     Example: meantime pipeline forecast --for 7d --archive /data/archive --png week.png
     """
-    from meantime.cli.load import fitting_step
-    from meantime.pipelines.forecast import forecast as look
-    from meantime.pipelines.layout import client_of
-    from meantime.pipelines.picture import bar_chart
+    from meantime.cli.commands.load import fitting_step
+    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.forecast.chart import bar_chart
+    from meantime.pipelines.forecast.forecast import forecast as look
 
     if png:
         writable_file(png, "--png")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from meantime.cli.commands.messages import After, At, instant
 from meantime.cli.drafts import When, message, rows_of_csv
 from meantime.cli.exits import PARTLY
 from meantime.cli.feeding import Item, batches, items, size
-from meantime.cli.messages import After, At, instant
 from meantime.cli.output import print_json, say
 from meantime.cli.progress import Rejects, Tally, progress
 from meantime.cli.session import Session, TopicName, as_producer

@@ -47,7 +47,7 @@ def oscillator(
 
     Example: meantime oscillator --name oscillator-2
     """
-    from meantime import wiring_timers
+    from meantime.processes import timers as wiring_timers
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
     wiring_timers.run(wiring_timers.oscillator, settings, name or _name("oscillator"))
@@ -65,7 +65,7 @@ def dispatcher(
 
     Example: meantime dispatcher --name dispatcher-2
     """
-    from meantime import wiring_timers
+    from meantime.processes import timers as wiring_timers
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
     wiring_timers.run(wiring_timers.dispatcher, settings, name or _name("dispatcher"))
@@ -83,7 +83,7 @@ def ledger(
 
     Example: meantime ledger --name ledger-1
     """
-    from meantime import wiring_timers
+    from meantime.processes import timers as wiring_timers
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
     wiring_timers.run(wiring_timers.ledger, settings, name or _name("ledger"))
@@ -114,8 +114,8 @@ def futures(
 
     Example: meantime futures --checkpoint /var/lib/meantime/futures --memory 4g
     """
-    from meantime import wiring_timers
-    from meantime.pipelines.running import Engine
+    from meantime.pipelines.timers.running import Engine
+    from meantime.processes import timers as wiring_timers
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
     engine = Engine(master, memory, partitions, nice)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli import messages
+from meantime.cli.commands import messages
 from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import Session, TopicName, Yes, confirm, on_cluster
 from meantime.cli.spans import human, seconds

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from meantime.cli import apps
+from meantime.cli.commands import apps
 from meantime.cli.session import PANEL, Data, Key, Url
 
 worker = typer.Typer(no_args_is_help=True, help="Workers: run the jobs of an application.")

@@ -38,7 +38,7 @@ def starting_spark(name: str, master: str | None, stopping: Callable[[], bool]) 
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from meantime.pipelines.meters import listen
+    from meantime.pipelines.spark.meters import listen
 
     words = Path(tempfile.gettempdir()) / f"meantime-spark-{os.getpid()}.log"
     spark = _started(name, master, words)
@@ -62,7 +62,7 @@ def _started(name: str, master: str | None, words: Path) -> "SparkSession":
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from meantime.pipelines.session import session
+    from meantime.pipelines.spark.session import session
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -19,8 +19,8 @@ from kazoo.protocol.connection import AUTH_XID, PING_XID, WATCH_XID, ConnectionH
 from kazoo.protocol.serialization import Auth, CloseInstance, Connect, PingInstance, ReplyHeader
 from kazoo.protocol.states import KeeperState
 
-from meantime.coordination.wire import Wire
-from meantime.ending import end
+from meantime.coordination.zk.frames import Wire
+from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
 
 from meantime.coordination.session import Session
-from meantime.coordination.znodes import translated
+from meantime.coordination.zk.znodes import translated
 
 
 @dataclass(frozen=True, slots=True)

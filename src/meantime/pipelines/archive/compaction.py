@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from meantime.pipelines.journal import Journal, write_file
+from meantime.pipelines.archive.journal import Journal, write_file
 
 LARGE = 128 << 20
 

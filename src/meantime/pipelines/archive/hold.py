@@ -9,11 +9,11 @@ whenever it goes on, and puts its own right.
 from pathlib import Path
 from uuid import uuid4
 
-from meantime.pipelines.journal import FOLDER, write_file
-from meantime.pipelines.layout import Cursors, Layout
+from meantime.pipelines.archive.journal import FOLDER, write_file
+from meantime.pipelines.events.layout import Cursors, Layout
 from meantime.sdk.client import Client
 from meantime.sdk.model import EventType
-from meantime.streams.holding import ARCHIVED_TIMELINE
+from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
 
 
 def archived_timeline(layout: Layout, reached: Cursors) -> int:

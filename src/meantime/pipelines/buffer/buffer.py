@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import Invalid, NotFound
-from meantime.pipelines.alone import alone
-from meantime.pipelines.buffer_in import GROUP, Inward, start_inward
-from meantime.pipelines.buffer_out import Outward, Target, run_until_stopped
-from meantime.pipelines.endpoints import Endpoint, buffer_name
-from meantime.pipelines.layout import client_of, default_storage
-from meantime.pipelines.meters import Lateness
-from meantime.pipelines.options import Broker
+from meantime.pipelines.buffer.endpoints import Endpoint, buffer_name
+from meantime.pipelines.buffer.inward import GROUP, Inward, start_inward
+from meantime.pipelines.buffer.outward import Outward, Target, run_until_stopped
+from meantime.pipelines.events.layout import client_of, default_storage
+from meantime.pipelines.spark.file_lock import alone
+from meantime.pipelines.spark.meters import Lateness
+from meantime.pipelines.spark.options import Broker
 from meantime.sdk.client import Client
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def prepare(client: Client, options: BufferOptions) -> None:
 
 
 def _check_end(client: Client, end: Endpoint, option: str) -> None:
-    from meantime.pipelines.kafka_target import has_topic
+    from meantime.pipelines.buffer.kafka_target import has_topic
 
     if end.is_event_type:
         try:
@@ -92,10 +92,10 @@ def _check_end(client: Client, end: Endpoint, option: str) -> None:
 
 def target_of(client: Client, options: BufferOptions) -> Target:
     if options.target.is_event_type:
-        from meantime.pipelines.event_type_target import EventTypeTarget
+        from meantime.pipelines.buffer.event_type_target import EventTypeTarget
 
         return EventTypeTarget(client, options.broker, options.target.name, options.checkpoint / "out")
-    from meantime.pipelines.kafka_target import KafkaTarget
+    from meantime.pipelines.buffer.kafka_target import KafkaTarget
 
     return KafkaTarget(default_storage(client), options.target.name, options.topic)
 

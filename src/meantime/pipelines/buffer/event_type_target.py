@@ -18,12 +18,12 @@ import msgspec
 import structlog
 
 from meantime.errors import PublishFailed
-from meantime.pipelines import http_ranges
-from meantime.pipelines.carrying import Carried
-from meantime.pipelines.event_source import cursors
-from meantime.pipelines.layout import look_up, texts
-from meantime.pipelines.options import Broker
-from meantime.pipelines.ranges import between
+from meantime.pipelines.buffer.carrying import Carried
+from meantime.pipelines.events import http_ranges
+from meantime.pipelines.events.event_source import cursors
+from meantime.pipelines.events.layout import look_up, texts
+from meantime.pipelines.events.ranges import between
+from meantime.pipelines.spark.options import Broker
 from meantime.sdk.client import Client
 
 MOST_BYTES = 4 << 20

@@ -8,8 +8,8 @@ replayed late brings nothing back.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meantime.pipelines.endpoints import Endpoint
-from meantime.pipelines.options import Broker
+from meantime.pipelines.buffer.endpoints import Endpoint
+from meantime.pipelines.spark.options import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

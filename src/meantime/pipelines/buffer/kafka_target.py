@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.pipelines.carrying import Carried
-from meantime.streams.kafka_admin import client_config
+from meantime.kafka.admin import client_config
+from meantime.pipelines.buffer.carrying import Carried
 from meantime.streams.model import Storage
 
 WITHIN = 30.0

@@ -16,9 +16,9 @@ from typing import Protocol
 import structlog
 
 from meantime.errors import MeantimeError
-from meantime.pipelines.carrying import Carried, unpacked
-from meantime.pipelines.leases import Held, delete, held, take
-from meantime.pipelines.meters import Lateness
+from meantime.pipelines.buffer.carrying import Carried, unpacked
+from meantime.pipelines.spark.meters import Lateness
+from meantime.pipelines.topics.leases import Held, delete, held, take
 from meantime.sdk.client import Client
 
 LIMIT = 2000

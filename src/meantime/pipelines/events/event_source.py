@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from meantime.pipelines.layout import Layout, client_of, look_up, storages, texts
-from meantime.pipelines.options import BEGIN, END, EventsOptions, events_options
-from meantime.pipelines.ranges import Range, advanced, between, tasks
+from meantime.pipelines.events.layout import Layout, client_of, look_up, storages, texts
+from meantime.pipelines.events.ranges import Range, advanced, between, tasks
+from meantime.pipelines.spark.options import BEGIN, END, EventsOptions, events_options
 from meantime.sdk.instants import unix_ms
 from meantime.streams.cursors import Cursor, parse, parse_partition
 from meantime.streams.model import Storage
@@ -64,10 +64,10 @@ def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[st
 
 def _read(settings: EventsOptions, piece: Piece) -> Iterator[Any]:
     if piece.storage is None:
-        from meantime.pipelines import http_ranges
+        from meantime.pipelines.events import http_ranges
 
         return http_ranges.read(settings.broker, settings.event_type, piece.ranges)
-    from meantime.pipelines import kafka_ranges
+    from meantime.pipelines.events import kafka_ranges
 
     return kafka_ranges.read(piece.storage, piece.ranges)
 
@@ -103,7 +103,7 @@ class EventsReader(datasource.DataSourceReader):
         earliest, latest_ms = self._settings.written_from, self._latest_ms()
         if (earliest is None and latest_ms is None) or not clusters:
             return ranges
-        from meantime.pipelines.kafka_ranges import written_between
+        from meantime.pipelines.events.kafka_ranges import written_between
 
         from_ms = None if earliest is None else unix_ms(earliest)
         used = sorted({one.storage_id for one in ranges})

@@ -12,8 +12,8 @@ import httpx
 import msgspec
 
 from meantime.errors import Unreachable
-from meantime.pipelines.options import Broker
-from meantime.pipelines.ranges import Range
+from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.spark.options import Broker
 from meantime.streams.cursors import Cursor
 
 BATCH = 1000

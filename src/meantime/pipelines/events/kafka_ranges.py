@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import BadCursor, StorageUnavailable
-from meantime.pipelines.ranges import Range
+from meantime.kafka.admin import client_config
+from meantime.kafka.consumer import as_json
+from meantime.pipelines.events.ranges import Range
 from meantime.streams.cursors import Cursor
-from meantime.streams.kafka_admin import client_config
-from meantime.streams.kafka_consumer import as_json
 from meantime.streams.model import Storage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from meantime.errors import Invalid, NotFound
-from meantime.pipelines.options import Broker
+from meantime.pipelines.spark.options import Broker
 from meantime.streams.cursors import BEFORE_FIRST, Cursor, Place, Track, parse, parse_partition, track
 from meantime.streams.model import Storage, Timeline
 

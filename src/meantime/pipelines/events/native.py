@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from meantime.errors import Invalid
-from meantime.pipelines.layout import Cursors, Layout, client_of, look_up, storages
-from meantime.pipelines.options import BEGIN, END, events_options
-from meantime.pipelines.ranges import Range, between
+from meantime.pipelines.events.layout import Cursors, Layout, client_of, look_up, storages
+from meantime.pipelines.events.ranges import Range, between
+from meantime.pipelines.spark.options import BEGIN, END, events_options
 from meantime.streams.cursors import Cursor
 from meantime.streams.model import Storage
 
@@ -59,7 +59,7 @@ def events(
 
 
 def _native(spark: "SparkSession", given: Mapping[str, str], kafka: Settings) -> "DataFrame":
-    from meantime.pipelines.registering import environment
+    from meantime.pipelines.spark.registering import environment
 
     options = events_options(given, environment())
     with client_of(options.broker) as client:

@@ -9,7 +9,7 @@ import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from meantime.metrics import REGISTRY
-from meantime.pipelines.hearing import hear
+from meantime.pipelines.spark.batch_reports import hear
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ bytes, so that a burst cannot keep ticks waiting. What comes out twice after a c
 
 from typing import TYPE_CHECKING
 
-from meantime.pipelines.intake import FuturesOptions
-from meantime.pipelines.packing import unpacked
+from meantime.pipelines.timers.intake import FuturesOptions
+from meantime.pipelines.timers.packing import unpacked
 from meantime.timers.topics import OSCILLATOR
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ first start reads all requests again, and what has fired does not fire again."""
 
 def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQuery":
     """Start the query, or resume it from its checkpoint. Without one all requests are read again from the beginning."""
-    from meantime.pipelines.request_source import read_packs
+    from meantime.pipelines.timers.request_source import read_packs
 
     outgoing = unpacked(joined(read_packs(spark, options), read_ticks(spark, options)), options.shares)
     writer = outgoing.writeStream.queryName("futures").format("kafka").outputMode("append")

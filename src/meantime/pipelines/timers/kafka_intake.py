@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from meantime.collector import spare_collector
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.intake import FuturesOptions, Requests, taken_in, upcoming
-from meantime.pipelines.kafka_ranges import consumer_of, read_runs
-from meantime.pipelines.packing import BESIDE_VALUE, pack
-from meantime.pipelines.ranges import Range
+from meantime.pipelines.events.kafka_ranges import consumer_of, read_runs
+from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.timers.intake import FuturesOptions, Requests, taken_in, upcoming
+from meantime.pipelines.timers.packing import BESIDE_VALUE, pack
+from meantime.runtime import spare_collector
 from meantime.streams.model import Storage
 from meantime.timers.kafka_topics import admin_of, client_settings, partitions_of
 from meantime.timers.topics import REQUEST

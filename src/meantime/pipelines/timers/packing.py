@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from meantime.pipelines.intake import OUTGOING, going_out, waiting_schema
+from meantime.pipelines.timers.intake import OUTGOING, going_out, waiting_schema
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch, Table

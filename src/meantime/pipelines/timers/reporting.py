@@ -9,8 +9,8 @@ import msgspec
 from prometheus_client import Gauge
 
 from meantime.metrics import REGISTRY
-from meantime.pipelines.intake import FuturesOptions, upcoming
-from meantime.pipelines.passage import Passage
+from meantime.pipelines.timers.intake import FuturesOptions, upcoming
+from meantime.pipelines.timers.watermark import Passage
 from meantime.timers.reports import FuturesReport
 from meantime.timers.topics import REQUEST
 

@@ -12,10 +12,10 @@ import msgspec
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from meantime.pipelines import kafka_intake
-from meantime.pipelines.intake import FuturesOptions
-from meantime.pipelines.packing import PACKS
-from meantime.pipelines.ranges import Range, shares, tasks
+from meantime.pipelines.events.ranges import Range, shares, tasks
+from meantime.pipelines.timers import kafka_intake
+from meantime.pipelines.timers.intake import FuturesOptions
+from meantime.pipelines.timers.packing import PACKS
 from meantime.timers.topics import REQUEST
 
 if TYPE_CHECKING:

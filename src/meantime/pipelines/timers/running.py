@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.futures import start_futures
-from meantime.pipelines.hearing import hear
-from meantime.pipelines.intake import FuturesOptions
-from meantime.pipelines.listener import FuturesListener
-from meantime.pipelines.packing import SETTINGS as PACKING
-from meantime.pipelines.session import session
+from meantime.pipelines.spark.batch_reports import hear
+from meantime.pipelines.spark.session import session
+from meantime.pipelines.timers.futures import start_futures
+from meantime.pipelines.timers.intake import FuturesOptions
+from meantime.pipelines.timers.packing import SETTINGS as PACKING
+from meantime.pipelines.timers.reporting import FuturesListener
 from meantime.priority import step_back
-from meantime.timers.postgres import LedgerStore
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import FuturesReport
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from meantime.pipelines.layout import client_of
-from meantime.pipelines.options import Broker, TopicOptions
+from meantime.pipelines.events.layout import client_of
+from meantime.pipelines.spark.options import Broker, TopicOptions
 from meantime.sdk import messages as wire
 from meantime.sdk.client import Client
 from meantime.topics.model import NewMessage, Settings, Topic
@@ -37,7 +37,7 @@ class Delivery(Protocol):
 @contextmanager
 def open_delivery(options: TopicOptions, now_ms: int) -> Iterator[Delivery]:
     if options.postgres:
-        from meantime.pipelines.postgres_topic import open_direct
+        from meantime.pipelines.topics.postgres_topic import open_direct
 
         with open_direct(options.postgres, options.topic, now_ms) as direct:
             yield direct

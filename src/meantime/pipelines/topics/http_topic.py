@@ -6,7 +6,7 @@ import httpx
 import msgspec
 
 from meantime.errors import Unreachable
-from meantime.pipelines.options import TopicOptions
+from meantime.pipelines.spark.options import TopicOptions
 from meantime.topics.model import Position, Stage
 
 PAGE = 1000

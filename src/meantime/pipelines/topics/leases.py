@@ -8,11 +8,11 @@ from typing import Any, cast
 import msgspec
 import structlog
 
-from meantime.sdk.calls import Call, reading
+from meantime.sdk.calls.call import Call, reading
+from meantime.sdk.calls.leasing import lease, lease_stream
 from meantime.sdk.client import Client
-from meantime.sdk.leasing import lease, lease_stream
+from meantime.sdk.http.transport import StreamBroken
 from meantime.sdk.reading import Lines
-from meantime.sdk.transport import StreamBroken
 
 SILENT_FOR = 3.0
 """A returning consumer gets what it holds at once; after such a silence there is no more."""

@@ -18,16 +18,16 @@ import msgspec
 import psycopg
 from psycopg.errors import UniqueViolation
 
+from meantime.database.arrays import texts
 from meantime.database.queries import load
+from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.pipelines.copying import COLUMNS, encoded
-from meantime.pipelines.delivery import Tally
+from meantime.pipelines.topics.copying import COLUMNS, encoded
+from meantime.pipelines.topics.delivery import Tally
 from meantime.topics.model import NewMessage, Topic
-from meantime.topics.postgres import Messages
-from meantime.topics.postgres_arrays import texts
-from meantime.topics.postgres_directory import Directory
-from meantime.topics.postgres_pool import Statements, open_statements, rows_of
-from meantime.topics.wakeups import CHANNEL, Arrived, Letter
+from meantime.topics.storage.directory import Directory
+from meantime.topics.storage.messages import Messages
+from meantime.topics.storage.notifications import CHANNEL, Arrived, Letter
 
 PAGE = 10_000
 
@@ -43,7 +43,7 @@ class Direct:
         self._statements = statements
         self._topic = topic
         self._messages = Messages(statements, remember_ms=0)
-        self._sql = load("meantime.pipelines", "queries.sql")
+        self._sql = load("meantime.pipelines.topics", "queries.sql")
         self._copy = self._sql["copy"].format(columns=", ".join(COLUMNS))
         self._sender = f"pipeline-{uuid4().hex}"
         self._all_new = True
@@ -116,7 +116,7 @@ def open_direct(uri: str, name: str, now_ms: int) -> Iterator[Direct]:
 def bucket_ranges(uri: str, name: str, parts: int) -> tuple[int, list[tuple[int, int]]]:
     """The id of a topic, and its buckets in so many ranges (first, last)."""
     with _connection(uri) as connection:
-        row = connection.execute(load("meantime.pipelines", "queries.sql")["topic"], {"name": name}).fetchone()
+        row = connection.execute(load("meantime.pipelines.topics", "queries.sql")["topic"], {"name": name}).fetchone()
     if row is None:
         raise NotFound(f"topic {name!r} does not exist")
     topic_id, count = row
@@ -126,7 +126,7 @@ def bucket_ranges(uri: str, name: str, parts: int) -> tuple[int, list[tuple[int,
 
 def scan(uri: str, topic_id: int, buckets: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
     """Rows of `queries.sql`'s `scan`."""
-    query = load("meantime.pipelines", "queries.sql")["scan"]
+    query = load("meantime.pipelines.topics", "queries.sql")["scan"]
     params = {"topic_id": topic_id, "first": buckets[0], "last": buckets[1]}
     with _connection(uri) as connection, connection.cursor("scan") as cursor:
         cursor.itersize = PAGE

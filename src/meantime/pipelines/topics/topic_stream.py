@@ -19,9 +19,9 @@ from uuid import uuid4
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from meantime.pipelines.layout import client_of
-from meantime.pipelines.leases import Held, delete, held, take
-from meantime.pipelines.options import MOST_PER_CALL, TopicOptions
+from meantime.pipelines.events.layout import client_of
+from meantime.pipelines.spark.options import MOST_PER_CALL, TopicOptions
+from meantime.pipelines.topics.leases import Held, delete, held, take
 from meantime.sdk.client import Client
 
 PER_TASK = 2500

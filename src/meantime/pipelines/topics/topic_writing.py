@@ -19,9 +19,9 @@ from pyspark import TaskContext
 from pyspark.sql import datasource
 
 from meantime.errors import Invalid
-from meantime.pipelines.delivery import Tally, deliver_all, open_delivery, topic_and_now
-from meantime.pipelines.options import TopicOptions
-from meantime.pipelines.topic_rows import Judge, Reject, judged
+from meantime.pipelines.spark.options import TopicOptions
+from meantime.pipelines.topics.delivery import Tally, deliver_all, open_delivery, topic_and_now
+from meantime.pipelines.topics.topic_rows import Judge, Reject, judged
 from meantime.topics.model import NewMessage
 
 if TYPE_CHECKING:

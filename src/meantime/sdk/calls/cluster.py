@@ -1,6 +1,6 @@
 """Calls about the cluster itself."""
 
-from meantime.sdk.calls import Answer, Call, nothing, path, reading
+from meantime.sdk.calls.call import Answer, Call, nothing, path, reading
 from meantime.sdk.model import ClockReading, Node
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from meantime.sdk.calls import JSON, Answer, Call, body, path, reading
+from meantime.sdk.calls.call import JSON, Answer, Call, body, path, reading
 from meantime.sdk.model import Cursor, Partition
 
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import msgspec
 
 from meantime.errors import UnexpectedAnswer
-from meantime.sdk.calls import JSON, Call, body, fields, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Call, body, fields, nothing, path, reading
+from meantime.sdk.calls.scheduling import read_outcomes
 from meantime.sdk.instants import Duration, milliseconds
 from meantime.sdk.messages import LeasedMessage, Outcome
-from meantime.sdk.scheduling import read_outcomes
 
 #: The earliest instant that a broker accepts is 5 ms ahead of its clock.
 SOONEST_MS = 20

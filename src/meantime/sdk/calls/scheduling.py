@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meantime.errors import Invalid
-from meantime.sdk.calls import JSON, Answer, Call, body, fields, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Answer, Call, body, fields, nothing, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
 from meantime.sdk.messages import Consumer, Message, Moved, NewMessage, Outcome, Redriven, Scheduled, Slot, Topic
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from meantime.errors import MeantimeError, PublishFailed
-from meantime.sdk.calls import JSON, Answer, Call, body, fields, fresh_id, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Answer, Call, body, fields, fresh_id, nothing, path, reading
 from meantime.sdk.model import Event, EventType, Partition, PublishedItem, Schema, Statistic, Storage, Switch, Timeline
 
 read_event_type = reading(EventType)

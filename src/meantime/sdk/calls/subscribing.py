@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meantime.sdk.calls import JSON, Answer, Call, body, fields, names, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Answer, Call, body, fields, names, nothing, path, reading
 from meantime.sdk.model import Committed, Cursor, Subscription, SubscriptionBatch, SubscriptionStats
 
 _read_committed = reading(list[Committed], "items")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meantime.sdk.calls import JSON, Call, body, fields, fresh_id, path, reading
+from meantime.sdk.calls.call import JSON, Call, body, fields, fresh_id, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
 from meantime.sdk.model import Timer, TimerSlot
 

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from meantime.errors import Forbidden, LeaseLost, NotFound
-from meantime.sdk import leasing, scheduling
+from meantime.sdk.calls import leasing, scheduling
+from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.instants import Duration
 from meantime.sdk.messages import LeasedMessage, Outcome
-from meantime.sdk.transport import AsyncSender
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
-from meantime.ending import end
+from meantime.tasks import end
 
 T = TypeVar("T")
 

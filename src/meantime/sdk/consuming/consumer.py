@@ -12,15 +12,15 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from meantime.ending import end
 from meantime.errors import Invalid, MeantimeError, Unavailable
-from meantime.sdk import leasing
-from meantime.sdk.calls import Call
-from meantime.sdk.keeper import Keeper
-from meantime.sdk.leases import AsyncLease, OnLost
+from meantime.sdk.calls import leasing
+from meantime.sdk.calls.call import Call
+from meantime.sdk.consuming.async_lease import AsyncLease, OnLost
+from meantime.sdk.consuming.lease_keeper import Keeper
+from meantime.sdk.http.transport import AsyncSender, StreamBroken
 from meantime.sdk.messages import LeasedMessage
 from meantime.sdk.reading import Lines
-from meantime.sdk.transport import AsyncSender, StreamBroken
+from meantime.tasks import end
 
 Mode = Literal["push", "pull"]
 

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import ref
 
-from meantime.sdk.consuming import ConsumeOptions, Consuming
+from meantime.sdk.consuming.async_lease import AsyncLease
+from meantime.sdk.consuming.background_loop import CLOSED_WITHIN, Portal, PortalClosed
+from meantime.sdk.consuming.consumer import ConsumeOptions, Consuming
+from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.instants import Duration
-from meantime.sdk.leases import AsyncLease
 from meantime.sdk.messages import LeasedMessage
-from meantime.sdk.portal import CLOSED_WITHIN, Portal, PortalClosed
-from meantime.sdk.transport import AsyncSender
 
 
 class Lease:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from meantime.errors import MeantimeError
-from meantime.sdk import leasing
-from meantime.sdk.leases import AsyncLease
+from meantime.sdk.calls import leasing
+from meantime.sdk.consuming.async_lease import AsyncLease
+from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.messages import LeasedMessage
-from meantime.sdk.transport import AsyncSender
 
 #: A lease is extended when less than this share of it is left.
 SHARE_LEFT = 0.6

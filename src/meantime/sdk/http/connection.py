@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httptools
 import httpx
 
-from meantime.sdk.calls import Answer
+from meantime.sdk.calls.call import Answer
 from meantime.sdk.core import Request
 
 CONNECT_FOR = 5.0

@@ -14,9 +14,9 @@ from typing import cast
 import httptools
 import httpx
 
-from meantime.sdk.calls import Answer
+from meantime.sdk.calls.call import Answer
 from meantime.sdk.core import Request
-from meantime.sdk.wire import connect, written
+from meantime.sdk.http.connection import connect, written
 
 MOST_WAITING = 1 << 20
 

@@ -15,10 +15,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
-from meantime.sdk.calls import Answer, Call
+from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.core import Core, Done, Pause, Request, reason
-from meantime.sdk.wire import CONNECT_FOR, Wires, direct
-from meantime.sdk.wire_stream import Streams
+from meantime.sdk.http.connection import CONNECT_FOR, Wires, direct
+from meantime.sdk.http.streaming import Streams
 
 T = TypeVar("T")
 P = ParamSpec("P")

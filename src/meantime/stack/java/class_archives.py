@@ -1,4 +1,4 @@
-"""Trial runs of the processes on Java, each by a process of its own: `python -m meantime.stack.trials kafka`.
+"""Trial runs of the processes on Java, each by a process of its own: `python -m meantime.stack.java.class_archives kafka`.
 
 It ends by itself when the classes are prepared, or cannot be. Stopped before, it takes what it has started along.
 """
@@ -14,12 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from meantime.errors import MeantimeError
-from meantime.stack import kafka, ports, zookeeper
-from meantime.stack.classes import Classes, spark_classes
+from meantime.stack import ports
 from meantime.stack.folder import Folder
-from meantime.stack.jars import ensure_jars
-from meantime.stack.java import Java, find_java, spark_java_home
+from meantime.stack.java.classes import Classes, spark_classes
+from meantime.stack.java.jars import ensure_jars
+from meantime.stack.java.runtime import Java, find_java, spark_java_home
 from meantime.stack.model import Spec
+from meantime.stack.services import kafka, zookeeper
 
 SERVICES = ("zookeeper", "kafka", "futures")
 """Kinds of processes whose classes can be prepared."""
@@ -31,7 +32,7 @@ def trial_spec(folder: Folder, kind: str, *, late: bool) -> Spec:
     return Spec(
         kind="classes",
         name=f"classes-{kind}",
-        command=(sys.executable, "-m", "meantime.stack.trials", kind),
+        command=(sys.executable, "-m", "meantime.stack.java.class_archives", kind),
         log=folder.logs / f"classes-{kind}.log",
         once=True,
         late=late,
@@ -78,7 +79,7 @@ def _spark(java: Java, home: Path, option: str) -> str:
     # The launcher is a JVM as well and writes its own classes first; those of Spark then take their place.
     options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {option}".strip()
     told = {"JAVA_HOME": str(spark_java_home(java)), "JDK_JAVA_OPTIONS": options}
-    with _started([sys.executable, "-m", "meantime.pipelines.warming", str(home)], told) as process:
+    with _started([sys.executable, "-m", "meantime.pipelines.spark.warming", str(home)], told) as process:
         process.wait(SPARK_WITHIN)
     return (home / "path").read_text()
 

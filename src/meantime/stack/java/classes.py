@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meantime.stack.cache import alone, cache_folder, publish_file
-from meantime.stack.jars import jars_folder
-from meantime.stack.java import Java
-from meantime.stack.spark import session_home
+from meantime.stack.java.jars import jars_folder
+from meantime.stack.java.runtime import Java
+from meantime.stack.java.spark_home import session_home
 
 Trial = Callable[[Path, str], str]
 """Runs the service in a folder, with one more option for Java, until it has loaded what it needs; returns its class path."""

@@ -20,7 +20,7 @@ import msgspec
 
 from meantime.errors import StackError
 from meantime.stack.cache import alone, cache_folder
-from meantime.stack.java import Java, find_java
+from meantime.stack.java.runtime import Java, find_java
 
 _LOCK_FILE = "jars.ivy.xml"
 _CHECKSUMS = "jars.sha256"
@@ -54,7 +54,7 @@ def jars_folder(conf: str) -> Path:
 
 def checksums(conf: str) -> dict[str, str]:
     """Name and SHA-256 of every jar of a conf."""
-    lines = (line.split() for line in files("meantime.stack").joinpath(_CHECKSUMS).read_text("utf-8").splitlines())
+    lines = (line.split() for line in files("meantime.stack.java").joinpath(_CHECKSUMS).read_text("utf-8").splitlines())
     return {name.removeprefix(f"{conf}/"): digest for digest, name in lines if name.startswith(f"{conf}/")}
 
 
@@ -90,7 +90,7 @@ def _ivy(conf: str, target: Path, java: Java) -> list[str]:
         raise StackError(f"no Ivy among the jars of PySpark in {spark_home()}: install pyspark again")
     settings = os.environ.get("MEANTIME_IVY_SETTINGS")
     pattern = f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]"
-    lock = str(files("meantime.stack").joinpath(_LOCK_FILE))
+    lock = str(files("meantime.stack.java").joinpath(_LOCK_FILE))
     return [
         *(str(java.executable), f"-Divy.default.ivy.user.dir={_ivy_home()}", "-jar", str(jars[-1])),
         *(("-settings", settings) if settings else ()),

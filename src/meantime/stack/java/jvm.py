@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from meantime.stack.classes import Classes
+from meantime.stack.java.classes import Classes
 
 LOGGING = """\
 status = error

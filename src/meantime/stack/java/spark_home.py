@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from meantime.stack.cache import alone, cache_folder
-from meantime.stack.jars import spark_home
+from meantime.stack.java.jars import spark_home
 
 PARTS = ("bin", "jars")
 

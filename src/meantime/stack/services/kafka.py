@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 
 from meantime.errors import StackError
 from meantime.stack.cache import publish_file
-from meantime.stack.classes import Classes
 from meantime.stack.folder import Folder
-from meantime.stack.java import Java
-from meantime.stack.jvm import LIGHT, LOGGING, java_command
+from meantime.stack.java.classes import Classes
+from meantime.stack.java.jvm import LIGHT, LOGGING, java_command
+from meantime.stack.java.runtime import Java
 from meantime.stack.model import HOST, Spec
 
 NODE_ID = 1

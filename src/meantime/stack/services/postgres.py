@@ -11,10 +11,10 @@ from typing import Any
 
 import psycopg
 
-from meantime.stack.account import give, lend_account, open_tree
 from meantime.stack.folder import Folder
 from meantime.stack.model import HOST, Account, Spec
-from meantime.stack.postgres_data import DATABASE, USER, binaries, create
+from meantime.stack.services.account import give, lend_account, open_tree
+from meantime.stack.services.postgres_data import DATABASE, USER, binaries, create
 
 _SETTINGS = {
     "listen_addresses": HOST,

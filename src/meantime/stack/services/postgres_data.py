@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from meantime.errors import StackError
-from meantime.stack.account import give
 from meantime.stack.cache import alone, cache_folder
 from meantime.stack.model import Account
+from meantime.stack.services.account import give
 
 USER = DATABASE = "meantime"
 

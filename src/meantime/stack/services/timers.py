@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 
 from meantime.stack.folder import Folder
-from meantime.stack.jars import ensure_jars
-from meantime.stack.java import Java
+from meantime.stack.java.jars import ensure_jars
+from meantime.stack.java.runtime import Java
 from meantime.stack.model import Places, Spec
-from meantime.stack.nodes import environment
-from meantime.stack.postgres import last_report
+from meantime.stack.services.nodes import environment
+from meantime.stack.services.postgres import last_report
 
 WARM_BATCHES = 2
 

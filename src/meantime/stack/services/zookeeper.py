@@ -3,11 +3,11 @@
 import socket
 from pathlib import Path
 
-from meantime.stack.classes import Classes
 from meantime.stack.folder import Folder
-from meantime.stack.jars import spark_home
-from meantime.stack.java import Java
-from meantime.stack.jvm import LIGHT, LOGGING, java_command
+from meantime.stack.java.classes import Classes
+from meantime.stack.java.jars import spark_home
+from meantime.stack.java.jvm import LIGHT, LOGGING, java_command
+from meantime.stack.java.runtime import Java
 from meantime.stack.model import HOST, Spec
 
 TICK_MS = 500

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from meantime.errors import NotFound
 from meantime.names import EVENT_TYPE
+from meantime.streams.catalog.store import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
 from meantime.streams.model import EventType, Storage, Timeline
-from meantime.streams.postgres import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
 
 _HEAR_WITHIN = 0.5
 

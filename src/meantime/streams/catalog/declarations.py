@@ -13,11 +13,11 @@ import msgspec
 
 from meantime.errors import Invalid
 from meantime.names import check_event_type, has_nul
-from meantime.streams.compatibility import MODES, check_change
-from meantime.streams.enrichment import rfc3339
+from meantime.streams.catalog.compatibility import MODES, check_change
 from meantime.streams.model import EventType
-from meantime.streams.partitioning import HASH, RANDOM, STRATEGIES
-from meantime.streams.validation import CATEGORIES, UNDEFINED, Validation, declared_schema
+from meantime.streams.publishing.enrichment import rfc3339
+from meantime.streams.publishing.partitioning import HASH, RANDOM, STRATEGIES
+from meantime.streams.publishing.validation import CATEGORIES, UNDEFINED, Validation, declared_schema
 
 MAX_PARTITIONS = 32
 TWO_DAYS_MS = 2 * 24 * 3600 * 1000

@@ -9,13 +9,13 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.errors import Conflict, Invalid, MeantimeError, NotFound, StorageUnavailable
-from meantime.streams.catalog import Catalog
-from meantime.streams.declarations import MAX_PARTITIONS, declare, redeclare
-from meantime.streams.holding import waits_for_archive
-from meantime.streams.kafka_admin import Admins
+from meantime.kafka.admin import Admins
+from meantime.streams.catalog.archive_hold import waits_for_archive
+from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.declarations import MAX_PARTITIONS, declare, redeclare
+from meantime.streams.catalog.store import Store
+from meantime.streams.catalog.timeline_topics import TimelineTopics, new_topic_name
 from meantime.streams.model import EventType, Storage, Timeline
-from meantime.streams.postgres import Store
-from meantime.streams.timeline_topics import TimelineTopics, new_topic_name
 
 log = structlog.get_logger(__name__)
 

@@ -2,8 +2,8 @@
 
 from psycopg.types.json import Jsonb
 
+from meantime.streams.catalog.store import Store
 from meantime.streams.model import Storage
-from meantime.streams.postgres import Store
 
 
 class StorageStore:

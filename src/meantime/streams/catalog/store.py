@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Connection, Database
 from meantime.database.queries import load
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.streams.holding import ARCHIVED_TIMELINE
+from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
 from meantime.streams.model import EventType, Storage, Timeline
 
 EVENT_TYPES_CHANNEL = "meantime_event_types"
@@ -25,7 +25,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.queries = load("meantime.streams", "queries.sql")
+        self.queries = load("meantime.streams.catalog", "queries.sql")
 
     async def event_type(self, name: str) -> tuple[EventType, tuple[Timeline, ...]] | None:
         rows = await self.database.fetch_all(self.queries["event_type_with_timelines"], {"name": name})

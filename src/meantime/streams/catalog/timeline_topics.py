@@ -11,12 +11,12 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.errors import MeantimeError, NotFound
-from meantime.streams.catalog import Catalog
-from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_seal import REFUSES_THE_FUTURE
+from meantime.kafka.admin import Admins
+from meantime.kafka.sealing import REFUSES_THE_FUTURE
+from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.store import Store
 from meantime.streams.model import EventType, Storage
-from meantime.streams.postgres import Store
-from meantime.streams.switch import topic_name
+from meantime.streams.switching.model import topic_name
 
 log = structlog.get_logger(__name__)
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import structlog
 
-from meantime.coordination.switching import SwitchSteps
+from meantime.coordination.switch_steps import SwitchSteps
 from meantime.errors import MeantimeError, NotFound
-from meantime.streams.acknowledged import Acknowledged
-from meantime.streams.catalog import Catalog
-from meantime.streams.gate import Gate
-from meantime.streams.kafka_producer import Producers
+from meantime.kafka.producer import Producers
+from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import Storage
-from meantime.streams.switch import Notice, read_notice
+from meantime.streams.publishing.gate import Gate
+from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.switching.model import Notice, read_notice
 
 log = structlog.get_logger(__name__)
 

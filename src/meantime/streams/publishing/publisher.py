@@ -15,17 +15,17 @@ from prometheus_client import Counter
 
 from meantime.clock import Clock
 from meantime.errors import MeantimeError, NotFound, Unavailable
+from meantime.kafka.batch import Batch, Outcome
+from meantime.kafka.producer import Producers
 from meantime.metrics import REGISTRY
-from meantime.streams.acknowledged import Acknowledged
-from meantime.streams.catalog import Catalog
-from meantime.streams.gate import Gate
-from meantime.streams.kafka_batch import Batch, Outcome
-from meantime.streams.kafka_producer import Producers
+from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
-from meantime.streams.postgres_switches import SwitchStore
-from meantime.streams.records import Item, Recipe, Records, eid_of
-from meantime.streams.refusals import Advice, Refusals, resendable
-from meantime.streams.standing import Standing
+from meantime.streams.publishing.gate import Gate
+from meantime.streams.publishing.records import Item, Recipe, Records, eid_of
+from meantime.streams.publishing.refusals import Advice, Refusals, resendable
+from meantime.streams.publishing.standing import Standing
+from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.switching.store import SwitchStore
 
 PUBLISHED = Counter("meantime_events_published_total", "Events written.", ["event_type"], registry=REGISTRY)
 RESENT = Counter("meantime_events_resent_total", "Events that a sealed topic sent on to the next.", registry=REGISTRY)

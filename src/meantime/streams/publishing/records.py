@@ -14,10 +14,10 @@ from uuid import uuid4
 import msgspec
 
 from meantime.errors import Malformed
-from meantime.streams.enrichment import Enrichment, rfc3339
 from meantime.streams.model import EventType
-from meantime.streams.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
-from meantime.streams.validation import UNDEFINED, Validation
+from meantime.streams.publishing.enrichment import Enrichment, rfc3339
+from meantime.streams.publishing.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
+from meantime.streams.publishing.validation import UNDEFINED, Validation
 
 MAX_EVENT_BYTES = 999_000
 

@@ -13,13 +13,13 @@ from enum import Enum
 import structlog
 
 from meantime.errors import NotFound
-from meantime.streams.catalog import Catalog
-from meantime.streams.gate import Gate, still_switching
-from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_batch import Outcome
-from meantime.streams.kafka_seal import OPEN_AGAIN, SEALED_BYTES, SIZE_LIMIT
+from meantime.kafka.admin import Admins
+from meantime.kafka.batch import Outcome
+from meantime.kafka.sealing import OPEN_AGAIN, SEALED_BYTES, SIZE_LIMIT
+from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import Timeline
-from meantime.streams.postgres_switches import SwitchStore
+from meantime.streams.publishing.gate import Gate, still_switching
+from meantime.streams.switching.store import SwitchStore
 
 log = structlog.get_logger(__name__)
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from meantime.streams.catalog import Entry
+from meantime.streams.catalog.catalog import Entry
 from meantime.streams.cursors import last_offset
-from meantime.streams.legs import Feed, Key
 from meantime.streams.model import Timeline
+from meantime.streams.reading.shared_consumer import Feed, Key
 
 AHEAD = 3
 """How many further timelines have their consumers opened before anybody gets there."""

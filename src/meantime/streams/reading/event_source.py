@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from meantime.errors import NotFound, Unavailable
-from meantime.streams.catalog import Catalog, Entry
-from meantime.streams.courses import Course
+from meantime.kafka.consumer import Run, TopicPlace
+from meantime.streams.catalog.catalog import Catalog, Entry
 from meantime.streams.cursors import Cursor, track
-from meantime.streams.kafka_consumer import Run, TopicPlace
-from meantime.streams.legs import Feed, Key, Leg
 from meantime.streams.model import Timeline
+from meantime.streams.reading.courses import Course
+from meantime.streams.reading.shared_consumer import Feed, Key, Leg
 
 log = structlog.get_logger(__name__)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from meantime.errors import NotFound
-from meantime.streams.catalog import Catalog, Entry
+from meantime.kafka.admin import Admin, Admins
+from meantime.streams.catalog.catalog import Catalog, Entry
 from meantime.streams.cursors import Cursor, Place, Track, last_offset, track
-from meantime.streams.kafka_admin import Admin, Admins
 from meantime.streams.model import Timeline
 
 

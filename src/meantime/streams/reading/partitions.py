@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from meantime.errors import BadCursor, NotFound
 from meantime.streams.cursors import Cursor, Place, Track, parse, parse_partition, track
-from meantime.streams.offsets import Offsets, PartitionState
-from meantime.streams.reading import GivenCursor, Reading
+from meantime.streams.reading.offsets import Offsets, PartitionState
+from meantime.streams.reading.reader import GivenCursor, Reading
 
 
 @dataclass(frozen=True, slots=True)

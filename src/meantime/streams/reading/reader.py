@@ -16,17 +16,17 @@ import structlog
 from prometheus_client import Counter, Gauge
 
 from meantime.errors import BadCursor, CursorsUnavailable, Unavailable
+from meantime.kafka.admin import Admins
+from meantime.kafka.consumer import written_at_ms
 from meantime.metrics import REGISTRY
-from meantime.streams.catalog import Catalog, Entry
+from meantime.streams.catalog.catalog import Catalog, Entry
 from meantime.streams.cursors import Cursor, parse, parse_partition
-from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_consumer import written_at_ms
-from meantime.streams.legs import Key
-from meantime.streams.limits import StreamLimits
-from meantime.streams.lines import Batcher
 from meantime.streams.model import Timeline
-from meantime.streams.offsets import Offsets
-from meantime.streams.source import Haul, Source
+from meantime.streams.reading.batching import Batcher
+from meantime.streams.reading.event_source import Haul, Source
+from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.reading.offsets import Offsets
+from meantime.streams.reading.shared_consumer import Key
 
 log = structlog.get_logger(__name__)
 

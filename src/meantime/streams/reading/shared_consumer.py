@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from meantime.errors import StorageUnavailable
-from meantime.streams.kafka_consumer import Run, RunReader, TopicPlace
+from meantime.kafka.consumer import Run, RunReader, TopicPlace
 from meantime.streams.model import Storage
 
 T = TypeVar("T")

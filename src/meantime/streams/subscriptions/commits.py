@@ -8,10 +8,10 @@ from prometheus_client import Counter
 from meantime.errors import BadCursor, Invalid
 from meantime.metrics import REGISTRY
 from meantime.streams.cursors import Cursor, Place, track
-from meantime.streams.legs import Key
-from meantime.streams.postgres_subscriptions import Moved, stored
-from meantime.streams.subscription_model import GivenPlace, Subscription
-from meantime.streams.subscriptions import Subscriptions
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import GivenPlace, Subscription
+from meantime.streams.subscriptions.store import Moved, stored
+from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 COMMITS = Counter("meantime_commits_total", "Cursors committed.", registry=REGISTRY)
 

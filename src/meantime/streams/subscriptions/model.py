@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from meantime.streams.cursors import Cursor
-from meantime.streams.legs import Key
-from meantime.streams.limits import StreamLimits
+from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.reading.shared_consumer import Key
 
 
 @dataclass(frozen=True, slots=True)

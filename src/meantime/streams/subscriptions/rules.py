@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from meantime.errors import Conflict
-from meantime.streams.legs import Key
+from meantime.streams.reading.shared_consumer import Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from meantime.errors import BadCursor
 from meantime.streams.cursors import Cursor, Place
-from meantime.streams.legs import Key
-from meantime.streams.offsets import Offsets
-from meantime.streams.subscription_model import Committed, PartitionStats, Subscription
-from meantime.streams.subscription_rules import Reader, plan
-from meantime.streams.subscription_stream import as_known
-from meantime.streams.subscriptions import Subscriptions
+from meantime.streams.reading.offsets import Offsets
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import Committed, PartitionStats, Subscription
+from meantime.streams.subscriptions.rules import Reader, plan
+from meantime.streams.subscriptions.stream import as_known
+from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 Stats = dict[Key, PartitionStats]
 

@@ -15,8 +15,8 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Database
 from meantime.database.queries import load
 from meantime.streams.cursors import Cursor
-from meantime.streams.legs import Key
-from meantime.streams.subscription_model import Committed, Draft, GivenPlace, Subscription
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import Committed, Draft, GivenPlace, Subscription
 
 COMMITS_CHANNEL = "meantime_commits"
 SUBSCRIPTIONS_CHANNEL = "meantime_subscriptions"
@@ -34,7 +34,7 @@ class Moved:
 class SubscriptionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queries = load("meantime.streams", "subscriptions.sql")
+        self._queries = load("meantime.streams.subscriptions", "queries.sql")
 
     async def insert(self, id: UUID, draft: Draft, now_ms: int) -> tuple[Subscription | None, bool]:
         """The subscription, and whether it is a new one; None when an event type does not exist."""

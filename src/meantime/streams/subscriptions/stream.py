@@ -18,17 +18,17 @@ import structlog
 
 from meantime.coordination.session import Session, SessionState
 from meantime.errors import BadCursor, Conflict, StorageUnavailable, Unavailable
-from meantime.streams.catalog import Entry
+from meantime.streams.catalog.catalog import Entry
 from meantime.streams.cursors import Cursor, Place
-from meantime.streams.legs import Key
-from meantime.streams.offsets import Offsets
-from meantime.streams.postgres_subscriptions import SubscriptionStore
-from meantime.streams.reading import GRACE_FOR, STREAMED, Reading
-from meantime.streams.source import Haul
-from meantime.streams.subscription_lanes import Lane, Lanes, next_overdue_at, overdue
-from meantime.streams.subscription_model import StreamOptions, Subscription
-from meantime.streams.subscription_rules import Reader, check_seat, plan
-from meantime.streams.subscription_seats import Seats
+from meantime.streams.reading.event_source import Haul
+from meantime.streams.reading.offsets import Offsets
+from meantime.streams.reading.reader import GRACE_FOR, STREAMED, Reading
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import StreamOptions, Subscription
+from meantime.streams.subscriptions.rules import Reader, check_seat, plan
+from meantime.streams.subscriptions.store import SubscriptionStore
+from meantime.streams.subscriptions.stream_registry import Seats
+from meantime.streams.subscriptions.uncommitted import Lane, Lanes, next_overdue_at, overdue
 
 log = structlog.get_logger(__name__)
 

@@ -15,12 +15,12 @@ from uuid import UUID
 
 import msgspec
 
-from meantime.coordination.following import Directory
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
+from meantime.coordination.views import Directory
 from meantime.errors import Conflict, CoordinationLost, NotFound
-from meantime.streams.legs import Key
-from meantime.streams.subscription_rules import Reader
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.rules import Reader
 
 
 class SeatNode(msgspec.Struct, frozen=True):

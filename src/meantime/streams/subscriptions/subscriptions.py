@@ -15,18 +15,18 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.coordination.tasks import running
 from meantime.database.pool import Database
-from meantime.ending import end
 from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
-from meantime.streams.catalog import News
+from meantime.streams.catalog.catalog import News
 from meantime.streams.cursors import Cursor, Place, parse, parse_partition
-from meantime.streams.legs import Key
-from meantime.streams.limits import MOST_COMMIT_FOR
-from meantime.streams.offsets import Offsets
-from meantime.streams.postgres_subscriptions import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
-from meantime.streams.reading import Reading
-from meantime.streams.subscription_model import Committed, Draft, GivenPlace, StreamOptions, Subscription
-from meantime.streams.subscription_seats import Seats
-from meantime.streams.subscription_stream import SubscriptionStream
+from meantime.streams.reading.limits import MOST_COMMIT_FOR
+from meantime.streams.reading.offsets import Offsets
+from meantime.streams.reading.reader import Reading
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.subscriptions.model import Committed, Draft, GivenPlace, StreamOptions, Subscription
+from meantime.streams.subscriptions.store import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
+from meantime.streams.subscriptions.stream import SubscriptionStream
+from meantime.streams.subscriptions.stream_registry import Seats
+from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 

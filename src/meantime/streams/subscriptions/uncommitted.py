@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from meantime.streams.cursors import Cursor
-from meantime.streams.legs import Key
-from meantime.streams.limits import StreamLimits
-from meantime.streams.lines import MOST_BYTES, Batch, Buffer, line
+from meantime.streams.reading.batching import MOST_BYTES, Batch, Buffer, line
+from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.reading.shared_consumer import Key
 
 
 class Lane:

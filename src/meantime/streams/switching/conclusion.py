@@ -12,10 +12,10 @@ from prometheus_client import Counter, Histogram
 
 from meantime.errors import BarrierTimeout, MeantimeError
 from meantime.metrics import REGISTRY
-from meantime.streams.faults import passing
-from meantime.streams.postgres_switches import Superseded
-from meantime.streams.switch import State, Switch
-from meantime.streams.switch_tools import SwitchTools
+from meantime.streams.switching.fault_points import passing
+from meantime.streams.switching.model import State, Switch
+from meantime.streams.switching.store import Superseded
+from meantime.streams.switching.tools import SwitchTools
 
 log = structlog.get_logger(__name__)
 

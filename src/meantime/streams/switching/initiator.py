@@ -16,10 +16,10 @@ from dataclasses import replace
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.streams.faults import passing
 from meantime.streams.model import EventType, Timeline
-from meantime.streams.switch import State, Switch, notice_of
-from meantime.streams.switch_tools import SwitchTools
+from meantime.streams.switching.fault_points import passing
+from meantime.streams.switching.model import State, Switch, notice_of
+from meantime.streams.switching.tools import SwitchTools
 
 log = structlog.get_logger(__name__)
 

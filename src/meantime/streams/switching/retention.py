@@ -12,9 +12,9 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.errors import MeantimeError, NotFound
-from meantime.streams.postgres import Store
-from meantime.streams.switch_tools import SwitchTools
-from meantime.streams.timeline_topics import TimelineTopics
+from meantime.streams.catalog.store import Store
+from meantime.streams.catalog.timeline_topics import TimelineTopics
+from meantime.streams.switching.tools import SwitchTools
 
 log = structlog.get_logger(__name__)
 

@@ -14,10 +14,10 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Connection
 from meantime.database.queries import load
 from meantime.errors import Conflict, Invalid, NotFound
-from meantime.streams.acknowledged import Place
+from meantime.streams.catalog.store import Store
 from meantime.streams.model import Timeline
-from meantime.streams.postgres import Store
-from meantime.streams.switch import Owner, State, Switch
+from meantime.streams.switching.acknowledged import Place
+from meantime.streams.switching.model import Owner, State, Switch
 
 
 class Superseded(Exception):
@@ -28,7 +28,7 @@ class SwitchStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._database = store.database
-        self._queries = load("meantime.streams", "switch_queries.sql")
+        self._queries = load("meantime.streams.switching", "queries.sql")
 
     async def begin(self, switch: Switch) -> None:
         """Claim the event type for this switch. Holding its row keeps deletion and healing out meanwhile."""

@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 import structlog
 
 from meantime.errors import Conflict, CoordinationLost, Invalid, MeantimeError, NotFound, Unavailable
-from meantime.streams.catalog import Entry
+from meantime.streams.catalog.catalog import Entry
+from meantime.streams.catalog.timeline_topics import new_topic_name
 from meantime.streams.model import Timeline
-from meantime.streams.postgres_switches import Superseded
-from meantime.streams.switch import State, Switch
-from meantime.streams.switch_conclusion import conclude, finish
-from meantime.streams.switch_run import SwitchRun
-from meantime.streams.switch_tools import SwitchTools
-from meantime.streams.timeline_topics import new_topic_name
+from meantime.streams.switching.conclusion import conclude, finish
+from meantime.streams.switching.initiator import SwitchRun
+from meantime.streams.switching.model import State, Switch
+from meantime.streams.switching.store import Superseded
+from meantime.streams.switching.tools import SwitchTools
 
 log = structlog.get_logger(__name__)
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from meantime.clock import Clock
 from meantime.coordination.barrier import VersionBarrier
 from meantime.coordination.session import Session
-from meantime.coordination.switching import SwitchSteps
+from meantime.coordination.switch_steps import SwitchSteps
 from meantime.errors import CoordinationLost
-from meantime.streams.catalog import Catalog
-from meantime.streams.kafka_admin import Admins
-from meantime.streams.kafka_seal import Sealer
+from meantime.kafka.admin import Admins
+from meantime.kafka.sealing import Sealer
+from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.timeline_topics import TimelineTopics
 from meantime.streams.model import Storage
-from meantime.streams.postgres_switches import SwitchStore
-from meantime.streams.switch import Owner
-from meantime.streams.timeline_topics import TimelineTopics
+from meantime.streams.switching.model import Owner
+from meantime.streams.switching.store import SwitchStore
 
 
 @dataclass(frozen=True, slots=True)

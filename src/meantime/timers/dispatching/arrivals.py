@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
-from meantime.timers.coverage import Coverage
+from meantime.timers.dispatching.coverage import Coverage
 from meantime.timers.kafka_topics import client_settings
 from meantime.timers.model import Record
 from meantime.timers.topics import DUE, REQUEST

@@ -11,8 +11,8 @@ from typing import Any
 
 import structlog
 
-from meantime.timers.kafka_firing import Fired, Firing, NotNow, Undeliverable, Volley
-from meantime.timers.share import Held
+from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.transaction import Fired, Firing, NotNow, Undeliverable, Volley
 
 log = structlog.get_logger(__name__)
 

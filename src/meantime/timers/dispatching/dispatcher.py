@@ -14,17 +14,17 @@ from threading import Event
 import structlog
 
 from meantime.clock import Clock
-from meantime.timers.delivery import Delivery, TopicList, missing_topic
-from meantime.timers.desk import Desk, Verdicts
-from meantime.timers.far_cancels import FarCancels, far_from
-from meantime.timers.kafka_arrivals import DueTopic, RequestTopic, near_or_empty
-from meantime.timers.kafka_firing import Fired, Firing, NotNow, Volley
-from meantime.timers.kafka_memory import DoneTopic
-from meantime.timers.lateness import Lateness
+from meantime.timers.dispatching.arrivals import DueTopic, RequestTopic, near_or_empty
+from meantime.timers.dispatching.delivery import Delivery, TopicList, missing_topic
+from meantime.timers.dispatching.far_cancels import FarCancels, far_from
+from meantime.timers.dispatching.fired_topic import DoneTopic
+from meantime.timers.dispatching.held import Held, Share, Span
+from meantime.timers.dispatching.lateness import Lateness
+from meantime.timers.dispatching.lookups import Desk, Verdicts
+from meantime.timers.dispatching.transaction import Fired, Firing, NotNow, Volley
 from meantime.timers.model import Cancel, Limits, Record, Set
 from meantime.timers.reports import DispatcherReport
 from meantime.timers.rules import IN_TIME_MS, event_type_of, read, read_due, set_by, share_of
-from meantime.timers.share import Held, Share, Span
 from meantime.timers.topics import REQUEST
 
 log = structlog.get_logger(__name__)

@@ -10,8 +10,8 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
+from meantime.timers.dispatching.fired import Memory
 from meantime.timers.kafka_topics import client_settings
-from meantime.timers.memory import Memory
 from meantime.timers.model import Outcomes
 from meantime.timers.topics import DONE
 

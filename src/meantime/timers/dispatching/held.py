@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from meantime.timers.memory import Memory
+from meantime.timers.dispatching.fired import Memory
+from meantime.timers.dispatching.offsets import Offsets
 from meantime.timers.model import Cancel, Future, Identity, Set
-from meantime.timers.offsets import Offsets
 from meantime.timers.rules import IN_TIME_MS
 
 NOWHERE = -1

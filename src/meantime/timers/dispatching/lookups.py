@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import structlog
 
 from meantime.clock import Clock
-from meantime.ending import end
 from meantime.errors import Invalid, MeantimeError, StorageUnavailable
+from meantime.tasks import end
+from meantime.timers.dispatching.held import Held
+from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Standing, State
-from meantime.timers.postgres import LedgerStore
 from meantime.timers.reports import FuturesReport
-from meantime.timers.share import Held
 from meantime.timers.topics import DONE, REQUEST
 
 log = structlog.get_logger(__name__)

@@ -14,15 +14,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from meantime.clock import Clock
-from meantime.collector import spare_collector
 from meantime.errors import MeantimeError, StorageUnavailable
-from meantime.timers.desk import Desk
-from meantime.timers.dispatcher import Dispatcher, DispatcherOptions, Lines
-from meantime.timers.kafka_arrivals import DueTopic, RequestTopic
-from meantime.timers.kafka_firing import Firing
-from meantime.timers.kafka_memory import DoneTopic
+from meantime.runtime import spare_collector
+from meantime.timers.dispatching.arrivals import DueTopic, RequestTopic
+from meantime.timers.dispatching.dispatcher import Dispatcher, DispatcherOptions, Lines
+from meantime.timers.dispatching.fired_topic import DoneTopic
+from meantime.timers.dispatching.lookups import Desk
+from meantime.timers.dispatching.transaction import Firing
 from meantime.timers.kafka_topics import client_settings, existing_topics
-from meantime.timers.postgres import LedgerStore
+from meantime.timers.ledger.store import LedgerStore
 
 log = structlog.get_logger(__name__)
 

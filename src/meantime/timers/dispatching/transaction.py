@@ -21,10 +21,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from meantime.clock import Clock
 from meantime.errors import StorageUnavailable
+from meantime.timers.dispatching.held import Held
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import client_settings
 from meantime.timers.model import Outcomes, State
-from meantime.timers.share import Held
 from meantime.timers.topics import DONE, DUE, REJECTED
 
 log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ does not look inside. That is said to `timer-rejected` before it is written down
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from meantime.timers.ledger.store import LedgerStore, Place
 from meantime.timers.model import Bad, Cancel, Identity, Limits, Outcomes, Record, Set, State
-from meantime.timers.postgres import LedgerStore, Place
 from meantime.timers.rules import in_time, read
 
 Account = dict[Identity, int | None]

@@ -24,7 +24,7 @@ Place = tuple[str, int]
 class LedgerStore:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queries = load("meantime.timers", "queries.sql")
+        self._queries = load("meantime.timers.ledger", "queries.sql")
 
     # Nodes
 

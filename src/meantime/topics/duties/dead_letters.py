@@ -13,12 +13,12 @@ import structlog
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from meantime.clock import Clock
+from meantime.database.arrays import int4s, int8s, texts
 from meantime.database.queries import load
+from meantime.database.statements import Connection, Statements, rows_of
 from meantime.errors import NotFound
-from meantime.topics.catalogue import Catalogue
+from meantime.topics.catalog import Catalogue
 from meantime.topics.model import Due, Redriven, Stage, Topic
-from meantime.topics.postgres_arrays import int4s, int8s, texts
-from meantime.topics.postgres_pool import Connection, Statements, rows_of
 from meantime.topics.producing import Bell
 from meantime.topics.rules import bucket_of
 
@@ -51,7 +51,7 @@ class Burial:
         self._catalogue = catalogue
         self._clock = clock
         self._bell = bell
-        self._sql = load("meantime.topics", "upkeep.sql")
+        self._sql = load("meantime.topics.duties", "upkeep.sql")
 
     async def run_once(self, limit: int = 500) -> int:
         """Bury all that is dying now; how many there were. Mostly there are none, which one statement tells."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meantime.clock import Clock
-from meantime.topics.catalogue import Catalogue
+from meantime.topics.catalog import Catalogue
 from meantime.topics.meters import RATE, SPIKE, SPIKE_EXCESS
-from meantime.topics.postgres_counts import Counting
+from meantime.topics.storage.counts import Counting
 
 AHEAD_FOR = 600
 TOLERATED_FOR = 5

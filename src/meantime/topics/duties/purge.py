@@ -5,9 +5,9 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.database.queries import load
+from meantime.database.statements import Statements
 from meantime.topics.health import Health
-from meantime.topics.postgres_directory import Condemned, Directory, Register
-from meantime.topics.postgres_pool import Statements
+from meantime.topics.storage.directory import Condemned, Directory, Register
 
 BATCH = 5_000
 MOST_BATCHES = 40
@@ -27,7 +27,7 @@ class Purge:
         self._register = register
         self._clock = clock
         self._health = health
-        self._sql = load("meantime.topics", "upkeep.sql")
+        self._sql = load("meantime.topics.duties", "upkeep.sql")
 
     async def run_once(self) -> int:
         """How many messages were removed. A node that cannot trust its clock removes nothing."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
-from meantime.ending import end
 from meantime.errors import Unavailable
+from meantime.tasks import end
 from meantime.topics.meters import DUTY_FAILURES
 
 log = structlog.get_logger(__name__)

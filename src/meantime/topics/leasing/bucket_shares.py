@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meantime.topics.model import Consumer, Due
-from meantime.topics.postgres import Taker
 from meantime.topics.rules import deal
+from meantime.topics.storage.messages import Taker
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from meantime.clock import Clock
 from meantime.errors import Conflict, Unavailable
+from meantime.topics.leasing.receivers import Stream
 from meantime.topics.model import Consumer, Topic
-from meantime.topics.postgres_directory import Register
-from meantime.topics.takers import Stream
-from meantime.topics.wakeups import ConsumersChanged, News, Wakeups
+from meantime.topics.storage.directory import Register
+from meantime.topics.storage.notifications import ConsumersChanged, News, Wakeups
 
 BEAT_EVERY = 2.0
 SILENT_FOR_MS = 8_000

@@ -19,17 +19,17 @@ from collections.abc import Sequence
 import structlog
 
 from meantime.clock import Clock
-from meantime.ending import end
 from meantime.errors import MeantimeError, NotFound, StorageUnavailable
-from meantime.topics.allotment import Allotment, assign
-from meantime.topics.catalogue import Catalogue
+from meantime.tasks import end
+from meantime.topics.catalog import Catalogue
 from meantime.topics.health import Health
+from meantime.topics.leasing.bucket_shares import Allotment, assign
+from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
+from meantime.topics.leasing.receivers import Consuming, Pull, Stream
 from meantime.topics.meters import LATENESS, LEASED
 from meantime.topics.model import Due, Lease, Topic
-from meantime.topics.postgres import FIRST_MS, HolderRow, Messages, Taker, Window
 from meantime.topics.rules import MIN_AHEAD_MS, interleave
-from meantime.topics.takers import Consuming, Pull, Stream
-from meantime.topics.upcoming import NEVER_MS, Upcoming
+from meantime.topics.storage.messages import FIRST_MS, HolderRow, Messages, Taker, Window
 
 HORIZON_MS = 1000
 PREFETCH = 1000

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from meantime.clock import Clock
-from meantime.topics.allotment import allot
-from meantime.topics.catalogue import Catalogue
-from meantime.topics.consumers import Consumers
-from meantime.topics.dispatcher import HORIZON_MS, Dispatcher
+from meantime.topics.catalog import Catalogue
+from meantime.topics.leasing.bucket_shares import allot
+from meantime.topics.leasing.consumers import Consumers
+from meantime.topics.leasing.dispatcher import HORIZON_MS, Dispatcher
 from meantime.topics.model import Due, Topic
-from meantime.topics.wakeups import Arrived, Freed, News, TopicChanged, Wakeups
+from meantime.topics.storage.notifications import Arrived, Freed, News, TopicChanged, Wakeups
 
 TOLD_AHEAD_MS = 2 * HORIZON_MS
 """Other nodes look this far ahead by themselves; what comes sooner must be told."""

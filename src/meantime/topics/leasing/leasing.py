@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 from meantime.clock import Clock
 from meantime.errors import Invalid
-from meantime.topics.catalogue import Catalogue
-from meantime.topics.consumers import Consumers
-from meantime.topics.dispatchers import Dispatchers
+from meantime.topics.catalog import Catalogue
 from meantime.topics.health import Health
+from meantime.topics.leasing.consumers import Consumers
+from meantime.topics.leasing.dispatchers import Dispatchers
+from meantime.topics.leasing.receivers import Pull, Stream
 from meantime.topics.meters import STREAMS
 from meantime.topics.model import Lease, Topic
-from meantime.topics.postgres import Messages
 from meantime.topics.rules import MIN_AHEAD_MS
-from meantime.topics.takers import Pull, Stream
+from meantime.topics.storage.messages import Messages
 
 MOST_LEASES = 10_000
 LONGEST_WAIT_MS = 60_000

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from meantime.errors import MeantimeError
+from meantime.topics.leasing.prefetch import NEVER_MS
 from meantime.topics.model import Lease
-from meantime.topics.upcoming import NEVER_MS
 
 
 class Pull:

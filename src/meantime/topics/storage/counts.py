@@ -5,12 +5,12 @@ What nobody holds is counted from its index, without reading messages; leases, w
 
 from collections import Counter
 
+from meantime.database.arrays import texts
 from meantime.database.queries import load
+from meantime.database.statements import Statements
 from meantime.errors import Invalid
 from meantime.topics.model import Counts, Slot, Topic
-from meantime.topics.postgres import FIRST_MS, LAST_MS
-from meantime.topics.postgres_arrays import texts
-from meantime.topics.postgres_pool import Statements
+from meantime.topics.storage.messages import FIRST_MS, LAST_MS
 
 MOST_SLOTS = 10_000
 
@@ -18,7 +18,7 @@ MOST_SLOTS = 10_000
 class Counting:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
-        self._sql = {**load("meantime.topics", "queries.sql"), **load("meantime.topics", "upkeep.sql")}
+        self._sql = {**load("meantime.topics.storage", "messages.sql"), **load("meantime.topics.duties", "upkeep.sql")}
 
     async def load(self, topic: Topic, from_ms: int, to_ms: int, step_ms: int, now_ms: int) -> list[Slot]:
         """Every slot of the range, the empty ones too."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from meantime.database.arrays import int4s, texts
 from meantime.database.queries import load
+from meantime.database.statements import Statements
 from meantime.topics.model import Consumer, Settings, Topic
-from meantime.topics.postgres_arrays import int4s, texts
-from meantime.topics.postgres_pool import Statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Condemned:
 class Directory:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
-        self._sql = load("meantime.topics", "directory.sql")
+        self._sql = load("meantime.topics.storage", "directory.sql")
 
     async def all(self) -> list[Topic]:
         return [_topic(row) for row in await self._statements.run(self._sql["all_topics"], {})]
@@ -69,7 +69,7 @@ class Register:
     def __init__(self, statements: Statements, life: Life) -> None:
         self._statements = statements
         self._life = {"node_id": life.node_id, "session_id": life.session_id}
-        self._sql = load("meantime.topics", "directory.sql")
+        self._sql = load("meantime.topics.storage", "directory.sql")
 
     async def claim(self, topic_id: int, consumer_id: str, buffer: int, now_ms: int, silent_ms: int) -> bool:
         """False when the consumer has a stream already, here or elsewhere."""

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from psycopg.errors import UniqueViolation
 
+from meantime.database.arrays import bools, byte_strings, int4s, int8s, texts
 from meantime.database.queries import load
+from meantime.database.statements import Rows, Statements
 from meantime.topics.model import Due, Lease, Message, NewMessage, Position, Topic
-from meantime.topics.postgres_arrays import bools, byte_strings, int4s, int8s, texts
-from meantime.topics.postgres_pool import Rows, Statements
 
 Key = tuple[int, str]
 """(topic_id, id)"""
@@ -70,7 +70,7 @@ class Messages:
     def __init__(self, statements: Statements, remember_ms: int) -> None:
         self._statements = statements
         self._remember_ms = remember_ms
-        self._sql = load("meantime.topics", "queries.sql")
+        self._sql = load("meantime.topics.storage", "messages.sql")
         self._careful = 0
 
     async def insert(self, topic: Topic, messages: Sequence[NewMessage], now_ms: int) -> set[str] | None:

@@ -12,8 +12,8 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from meantime.database.statements import Statements
 from meantime.errors import StorageUnavailable
-from meantime.topics.postgres_pool import Statements
 
 CHANNEL = "meantime_topics"
 _MOST_BYTES = 7000

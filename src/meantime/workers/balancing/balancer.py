@@ -14,14 +14,14 @@ from typing import Protocol
 
 import structlog
 
-from meantime.coordination.pulse import Pulse
+from meantime.coordination.liveness import Tenure
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound
-from meantime.workers.claims import Claim, take
+from meantime.pulse import Pulse
+from meantime.workers.balancing.claims import Claim, take
+from meantime.workers.balancing.planning import Planner, Sources
 from meantime.workers.model import WorkerRecord, encode
-from meantime.workers.planning import Planner, Sources
 from meantime.workers.store import AppStore
-from meantime.workers.tenure import Tenure
 
 log = structlog.get_logger(__name__)
 

@@ -13,12 +13,12 @@ from contextlib import suppress
 import structlog
 from msgspec.structs import replace
 
+from meantime.coordination.liveness import Tenure
 from meantime.coordination.session import Session, Watch
 from meantime.errors import Conflict, CoordinationLost, CorruptRecord, NotFound, VersionMoved
 from meantime.workers.model import QueueRecord, Source
 from meantime.workers.model import encode as encode_record
 from meantime.workers.store import AppStore, Versioned
-from meantime.workers.tenure import Tenure
 
 log = structlog.get_logger(__name__)
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import structlog
 
+from meantime.coordination.liveness import Tenure
 from meantime.coordination.session import SessionState
-from meantime.ending import end
 from meantime.errors import CoordinationLost, MeantimeError, NotFound
-from meantime.workers.balancer import Balancer, Begin
-from meantime.workers.claims import Claim
+from meantime.tasks import end
+from meantime.workers.balancing.balancer import Balancer, Begin
+from meantime.workers.balancing.claims import Claim
+from meantime.workers.balancing.planning import Planner, Sources
 from meantime.workers.model import WorkerRecord, encode
-from meantime.workers.planning import Planner, Sources
 from meantime.workers.store import WORKER, AppStore
-from meantime.workers.tenure import Tenure
 
 log = structlog.get_logger(__name__)
 

@@ -14,11 +14,11 @@ from typing import Protocol
 
 import structlog
 
-from meantime.coordination.following import follow_children, follow_data
-from meantime.coordination.pulse import Pulse
+from meantime.coordination.views import follow_children, follow_data
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound, VersionMoved
+from meantime.pulse import Pulse
+from meantime.sharing import plan
 from meantime.workers.model import PlanRecord, Source, decode, encode
-from meantime.workers.plan import plan
 from meantime.workers.rules import inputs_of
 from meantime.workers.store import WORKER, AppStore
 

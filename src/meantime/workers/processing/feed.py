@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 import structlog
 
-from meantime.ending import end
 from meantime.errors import CursorsUnavailable, MeantimeError, NotFound, UnexpectedAnswer
-from meantime.sdk.calls import Call, body, nothing, path
+from meantime.sdk.calls.call import Call, body, nothing, path
+from meantime.sdk.http.transport import AsyncSender, StreamBroken
 from meantime.sdk.reading import Lines
-from meantime.sdk.transport import AsyncSender, StreamBroken
+from meantime.tasks import end
 from meantime.workers.app import Message
-from meantime.workers.inbox import Inbox
 from meantime.workers.model import Source
+from meantime.workers.processing.inbox import Inbox
 
 log = structlog.get_logger(__name__)
 

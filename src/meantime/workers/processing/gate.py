@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import structlog
 
-from meantime.coordination.following import follow_data
-from meantime.coordination.pulse import Pulse
+from meantime.coordination.liveness import Tenure
 from meantime.coordination.session import Session
+from meantime.coordination.views import follow_data
 from meantime.errors import CorruptRecord
+from meantime.pulse import Pulse
 from meantime.workers.model import AppRecord, decode
 from meantime.workers.store import AppStore
-from meantime.workers.tenure import Tenure
 
 log = structlog.get_logger(__name__)
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from meantime.coordination.pulse import Pulse
+from meantime.pulse import Pulse
 from meantime.workers.app import Message
 
 MOST_MESSAGES = 256

@@ -10,7 +10,7 @@ from typing import Any
 from meantime.errors import Invalid, TimeLimitReached
 from meantime.workers.app import Job, Message
 from meantime.workers.meters import TALLIES
-from meantime.workers.threads import Threads
+from meantime.workers.processing.threads import Threads
 
 
 class Execution:

@@ -9,7 +9,7 @@ import structlog
 from meantime.errors import MeantimeError
 from meantime.sdk.async_client import AsyncClient
 from meantime.sdk.model import Cursor
-from meantime.workers.claims import Claim
+from meantime.workers.balancing.claims import Claim
 from meantime.workers.meters import LAG
 
 log = structlog.get_logger(__name__)

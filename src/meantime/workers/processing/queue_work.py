@@ -14,15 +14,15 @@ from typing import Protocol
 
 import structlog
 
-from meantime.coordination.pulse import Pulse
 from meantime.errors import CorruptRecord, MeantimeError
+from meantime.pulse import Pulse
 from meantime.workers.app import Job, Message, Retry, StopWorker
-from meantime.workers.claims import Claim, ClaimEnded
-from meantime.workers.feed import Feeds
-from meantime.workers.gate import Gate
-from meantime.workers.inbox import Inbox
-from meantime.workers.job import Execution
+from meantime.workers.balancing.claims import Claim, ClaimEnded
 from meantime.workers.meters import FAILED, TALLIES
+from meantime.workers.processing.feed import Feeds
+from meantime.workers.processing.gate import Gate
+from meantime.workers.processing.inbox import Inbox
+from meantime.workers.processing.job import Execution
 from meantime.workers.rules import instant_of, last_of
 
 log = structlog.get_logger(__name__)

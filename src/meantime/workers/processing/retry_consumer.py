@@ -13,12 +13,12 @@ import structlog
 
 from meantime.errors import LeaseLost, MeantimeError, NotFound
 from meantime.sdk.async_client import AsyncClient
-from meantime.sdk.leases import AsyncLease
+from meantime.sdk.consuming.async_lease import AsyncLease
 from meantime.workers.app import App, StopWorker
-from meantime.workers.gate import Gate
-from meantime.workers.job import Execution
 from meantime.workers.meters import FAILED, TALLIES
-from meantime.workers.retries import Afterwards, RetryBody, retry_topic
+from meantime.workers.processing.failures import Afterwards, RetryBody, retry_topic
+from meantime.workers.processing.gate import Gate
+from meantime.workers.processing.job import Execution
 
 log = structlog.get_logger(__name__)
 

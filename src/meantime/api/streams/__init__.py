@@ -1,0 +1,1 @@
+"""Routes of streams: event types, events, cursors, storages, timelines."""

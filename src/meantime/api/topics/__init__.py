@@ -1,0 +1,1 @@
+"""Routes of topics: settings, messages, leases."""

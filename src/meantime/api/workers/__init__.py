@@ -1,0 +1,1 @@
+"""Routes of applications and their queues."""

@@ -1,0 +1,1 @@
+"""What replaces parts of kazoo: its connection on the event loop, frames, refusals as errors, transactions."""

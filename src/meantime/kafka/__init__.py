@@ -1,0 +1,1 @@
+"""Kafka: the settings of every client, administration, producer, consumer, sealing of topics."""

@@ -1,0 +1,1 @@
+"""Event types as Parquet files, every event once."""

@@ -1,0 +1,1 @@
+"""The time buffer: what enters one end leaves the other a fixed time later."""

@@ -1,0 +1,1 @@
+"""`meantime.events`: event types over all their timelines as frames."""

@@ -1,0 +1,1 @@
+"""Spark itself: sessions, options of the sources, reports of streams."""

@@ -1,0 +1,1 @@
+"""The Spark job of timers: requests joined with ticks."""

@@ -1,0 +1,1 @@
+"""`meantime.topic`: topics as frames, as a sink, and as a stream of what is due."""

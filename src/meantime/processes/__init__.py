@@ -1,0 +1,1 @@
+"""Composition roots: where the parts of each process meet."""

@@ -1,0 +1,1 @@
+"""Consumers: leases taken, kept alive and handed out."""

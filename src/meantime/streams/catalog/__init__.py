@@ -1,0 +1,1 @@
+"""Event types, storages and timelines as declared, stored and cached."""

@@ -1,0 +1,1 @@
+"""From the bytes of a publisher to records in the active timeline."""

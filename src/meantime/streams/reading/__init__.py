@@ -1,0 +1,1 @@
+"""Streams of events over all timelines, from cursors that clients keep."""

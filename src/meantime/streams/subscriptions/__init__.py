@@ -1,0 +1,1 @@
+"""Reading together: shared partitions, and cursors that the broker keeps."""

@@ -1,0 +1,1 @@
+"""Switching an event type to another storage, live; and cleaning up after it."""

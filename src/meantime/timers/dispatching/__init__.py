@@ -1,0 +1,1 @@
+"""The dispatcher: holds timers until their second, fires them once."""

@@ -1,0 +1,1 @@
+"""The ledger: what was requested and how it ended."""

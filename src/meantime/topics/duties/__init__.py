@@ -1,0 +1,1 @@
+"""Background duties of topics: dead letters, purging, overload warnings."""

@@ -1,0 +1,1 @@
+"""Taking messages when they are due: pulls, streams, and who gets what."""

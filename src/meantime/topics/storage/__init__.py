@@ -1,0 +1,1 @@
+"""Topics in PostgreSQL: statements, counts, notifications."""

@@ -1,0 +1,1 @@
+"""Who owns which queue: membership, plan, claims."""

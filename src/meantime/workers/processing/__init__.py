@@ -1,0 +1,1 @@
+"""The work on queues: messages in, jobs, failures and retries."""
