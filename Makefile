@@ -31,9 +31,9 @@ $(READY): requirements.lock pyproject.toml
 # One test runs on the Java that comes with the packages. What pytest compiles, the lanes would each compile for themselves.
 $(PREPARED): $(READY)
 	@echo "Fetching Kafka and preparing Java's classes (three minutes the first time) ..."
-	@for service in zookeeper kafka futures; do echo "  $$service"; $(BIN)/python -m meantime.stack.java.class_archives $$service >/dev/null 2>&1; done
+	@for service in zookeeper kafka futures; do echo "  $$service"; $(BIN)/python -m meantime.stack.class_archives $$service >/dev/null 2>&1; done
 	@for service in zookeeper kafka; do echo "  $$service on the bundled Java"; \
-	  JAVA_HOME= PATH=$(VENV) $(abspath $(BIN)/python) -m meantime.stack.java.class_archives $$service >/dev/null 2>&1; done
+	  JAVA_HOME= PATH=$(VENV) $(abspath $(BIN)/python) -m meantime.stack.class_archives $$service >/dev/null 2>&1; done
 	@$(BIN)/pytest --collect-only -q $(SERVICES) >/dev/null
 	@touch $@
 

@@ -27,7 +27,7 @@ def refused(cluster: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv("MEANTIME_DATA", str(cluster.folder.path))
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr("meantime.logs.configure", lambda *_: None)  # it is for whole processes
-    monkeypatch.setattr(import_module("meantime.pipelines.spark.session"), "session", None)
+    monkeypatch.setattr(import_module("meantime.pipelines.session"), "session", None)
 
     def command(*arguments: str, code: int) -> str:
         found = run(["pipeline", *arguments])

@@ -7,18 +7,18 @@ rest.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from meantime.pipelines.spark.session import session
+from meantime.pipelines.session import session
 
 if TYPE_CHECKING:
     from meantime.pipelines.events.native import events
-    from meantime.pipelines.spark.registering import register
+    from meantime.pipelines.registering import register
     from meantime.pipelines.topics.writing import write_topic
 
 __all__ = ["events", "register", "session", "write_topic"]
 
 _HOME = {
     "events": "meantime.pipelines.events.native",
-    "register": "meantime.pipelines.spark.registering",
+    "register": "meantime.pipelines.registering",
     "write_topic": "meantime.pipelines.topics.writing",
 }
 

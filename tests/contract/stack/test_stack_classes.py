@@ -22,7 +22,7 @@ def classes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Classes:
 
 def trial() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "meantime.stack.java.class_archives", "zookeeper"], stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "meantime.stack.class_archives", "zookeeper"], stderr=subprocess.DEVNULL
     )
 
 

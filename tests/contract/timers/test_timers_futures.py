@@ -12,7 +12,7 @@ from timers_world import SHARES, Kafka, kafka_with_topics, until
 
 from meantime.errors import BadCursor, StackError
 from meantime.pipelines.events.ranges import Range
-from meantime.pipelines.spark.session import check_connector, session
+from meantime.pipelines.session import check_connector, session
 from meantime.pipelines.timers import kafka_intake
 from meantime.pipelines.timers.futures import start_futures
 from meantime.pipelines.timers.intake import FuturesOptions, waiting_schema

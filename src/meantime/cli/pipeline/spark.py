@@ -62,7 +62,7 @@ def _started(name: str, master: str | None, words: Path) -> "SparkSession":
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from meantime.pipelines.spark.session import session
+    from meantime.pipelines.session import session
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

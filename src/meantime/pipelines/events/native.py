@@ -59,7 +59,7 @@ def events(
 
 
 def _native(spark: "SparkSession", given: Mapping[str, str], kafka: Settings) -> "DataFrame":
-    from meantime.pipelines.spark.registering import environment
+    from meantime.pipelines.registering import environment
 
     options = events_options(given, environment())
     with client_of(options.broker) as client:

@@ -10,7 +10,7 @@ import structlog
 
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.spark.batch_reports import hear
-from meantime.pipelines.spark.session import session
+from meantime.pipelines.session import session
 from meantime.pipelines.timers.futures import start_futures
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import SETTINGS as PACKING

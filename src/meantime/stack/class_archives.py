@@ -1,4 +1,4 @@
-"""Trial runs of the processes on Java, each by a process of its own: `python -m meantime.stack.java.class_archives kafka`.
+"""Trial runs of the processes on Java, each by a process of its own: `python -m meantime.stack.class_archives kafka`.
 
 It ends by itself when the classes are prepared, or cannot be. Stopped before, it takes what it has started along.
 """
@@ -32,7 +32,7 @@ def trial_spec(folder: Folder, kind: str, *, late: bool) -> Spec:
     return Spec(
         kind="classes",
         name=f"classes-{kind}",
-        command=(sys.executable, "-m", "meantime.stack.java.class_archives", kind),
+        command=(sys.executable, "-m", "meantime.stack.class_archives", kind),
         log=folder.logs / f"classes-{kind}.log",
         once=True,
         late=late,
@@ -79,7 +79,7 @@ def _spark(java: Java, home: Path, option: str) -> str:
     # The launcher is a JVM as well and writes its own classes first; those of Spark then take their place.
     options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {option}".strip()
     told = {"JAVA_HOME": str(spark_java_home(java)), "JDK_JAVA_OPTIONS": options}
-    with _started([sys.executable, "-m", "meantime.pipelines.spark.warming", str(home)], told) as process:
+    with _started([sys.executable, "-m", "meantime.pipelines.warming", str(home)], told) as process:
         process.wait(SPARK_WITHIN)
     return (home / "path").read_text()
 

@@ -1,4 +1,4 @@
-"""A trial run of Spark, in which it loads what our pipelines need: `python -m meantime.pipelines.spark.warming FOLDER`."""
+"""A trial run of Spark, in which it loads what our pipelines need: `python -m meantime.pipelines.warming FOLDER`."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from meantime.pipelines.spark.session import session
+from meantime.pipelines.session import session
 from meantime.pipelines.timers.packing import map_in_arrow
 from meantime.stack.java.jars import jars_folder
 

@@ -47,7 +47,7 @@ def session(
     # Every task imports this module, as part of its package, and has no use for what makes a session.
     from pyspark.sql import SparkSession
 
-    from meantime.pipelines.spark.registering import register
+    from meantime.pipelines.registering import register
     from meantime.stack.java.classes import connector_path, spark_classes
     from meantime.stack.java.jars import ensure_jars
     from meantime.stack.java.runtime import find_java, spark_java_home
