@@ -6,6 +6,7 @@ are Unix milliseconds. `SystemClock` can be skewed on purpose, so that tests and
 """
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -46,3 +47,9 @@ class ManualClock:
 
     def advance(self, milliseconds: float) -> None:
         self._now_us += int(milliseconds * 1000)
+
+
+def rfc3339(instant_ms: int) -> str:
+    """An instant as streams show it: UTC with milliseconds."""
+    text = datetime.fromtimestamp(instant_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z"

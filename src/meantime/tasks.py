@@ -1,4 +1,4 @@
-"""How to end tasks for certain.
+"""Background tasks: one way to run them, to end them for certain, and to repeat a duty. None of them dies unseen.
 
 A cancellation can get lost. Until Python 3.12 `asyncio.wait_for` drops one that comes in the very moment in which the thing
 it waits for is there, and the pool of database connections waits like that. Whoever then waits for the task waits for ever:
@@ -6,7 +6,16 @@ so it is asked again.
 """
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
+
+import structlog
+
+from meantime.errors import Unavailable
+
+log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 5.0
 """Longer than a task that was asked needs to tidy up."""
@@ -20,3 +29,94 @@ async def end(*tasks: "asyncio.Future[Any]") -> list[Any]:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=AGAIN_AFTER)
     return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def start(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """A task whose failure is logged when it happens. The caller keeps it and ends it."""
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(_report_failure)
+    return task
+
+
+def _report_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        log.error("background_task_failed", task=task.get_name(), exc_info=error)
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
+    """Run `work` beside the block and cancel it at the end. `work` should handle its errors and never return; if it fails
+    nevertheless, that is logged when it happens."""
+    task = start(work, name)
+    try:
+        yield task
+    finally:
+        await end(task)
+
+
+class TaskSet:
+    """The tasks that one owner has started: each is kept until it is done, and all end with their owner."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = start(work, name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def end(self) -> None:
+        await end(*self._tasks)
+
+    async def finished(self) -> None:
+        """Wait until all that were started by now are done."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Work that is done again and again. `hurry`, when set, makes it run at once."""
+
+    name: str
+    run_once: Callable[[], Awaitable[Any]]
+    every: float
+    hurry: asyncio.Event | None = None
+
+
+@asynccontextmanager
+async def on_duty(duties: Sequence[Duty], failed: Callable[[str], None]) -> AsyncIterator[None]:
+    """Repeat the duties beside the block. One that fails is tried again at its next turn and hurts no other; `failed` is
+    told its name."""
+    tasks = [start(_repeat(duty, failed), f"duty {duty.name}") for duty in duties]
+    try:
+        yield
+    finally:
+        await end(*tasks)
+
+
+async def _repeat(duty: Duty, failed: Callable[[str], None]) -> None:
+    while True:
+        try:
+            await duty.run_once()
+        except Unavailable as error:
+            log.info("duty_postponed", duty=duty.name, reason=error.detail)
+        except Exception:
+            failed(duty.name)
+            log.exception("duty_failed", duty=duty.name)
+        await _until_next(duty)
+
+
+async def _until_next(duty: Duty) -> None:
+    if duty.hurry is None:
+        await asyncio.sleep(duty.every)
+        return
+    try:
+        async with asyncio.timeout(duty.every):
+            await duty.hurry.wait()
+    except TimeoutError:
+        return
+    duty.hurry.clear()

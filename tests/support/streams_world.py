@@ -29,9 +29,10 @@ from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Connection, open_database
 from meantime.kafka.admin import Admins
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.store import Store, _declaration
-from meantime.streams.model import EventType, Storage, Timeline
+from meantime.streams.model import EventType, Timeline
 from meantime.streams.reading.reader import open_reading
 from meantime.streams.subscriptions.subscriptions import Subscriptions, open_subscriptions
 

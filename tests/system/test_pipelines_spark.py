@@ -30,7 +30,7 @@ from meantime.pipelines.spark import session
 from meantime.pipelines.spark.meters import Lateness
 from meantime.pipelines.spark.options import Broker, events_options
 from meantime.pipelines.topics.bulk import messages, planned, read_files
-from meantime.pipelines.topics.delivery import Tally
+from meantime.pipelines.topics.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -87,7 +87,7 @@ def test_a_dead_storage_can_be_left_by_force_and_what_was_acknowledged_is_kept(b
 async def _until_sealed(servers: str, topic: str) -> None:
     """The topic that was left is sealed as soon as its storage is back."""
     from meantime.kafka.admin import Admin
-    from meantime.streams.model import Storage
+    from meantime.kafka.settings import Storage
 
     admin, deadline = Admin(Storage("left", servers)), time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -11,11 +11,11 @@ SOURCE = Path(__file__).parents[2] / "src" / "meantime"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 DRIVERS = {
-    "psycopg": r"database/.*|.*/postgres\w*\.py",
-    "psycopg_pool": r"database/.*|.*/postgres\w*\.py",
-    "confluent_kafka": r".*/kafka\w*\.py|pipelines/.*",
-    "kazoo": r"coordination/.*|stack/zookeeper\.py",
-    "pyspark": r"pipelines/.*|stack/.*|cli/pipeline_spark\.py",
+    "psycopg": r"database/.*|topics/(storage|duties)/.*|.*/\w*store\.py|.*/postgres\w*\.py",
+    "psycopg_pool": r"database/.*",
+    "confluent_kafka": r"kafka/.*|timers/.*|pipelines/.*|stack/services/kafka\.py",
+    "kazoo": r"coordination/.*|stack/services/zookeeper\.py",
+    "pyspark": r"pipelines/.*|stack/.*|cli/pipeline/spark\.py",
 }
 
 

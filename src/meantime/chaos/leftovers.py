@@ -10,8 +10,8 @@ import httpx
 
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.kafka.admin import Admin
+from meantime.kafka.settings import Storage
 from meantime.stack.model import Places
-from meantime.streams.model import Storage
 
 CLEAN_WITHIN = 60.0
 

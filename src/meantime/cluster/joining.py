@@ -11,7 +11,7 @@ from meantime.cluster.storage import StorageWatch
 from meantime.cluster.view import ClusterView
 from meantime.coordination.membership import Member, open_members
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
+from meantime.tasks import running
 
 
 @asynccontextmanager

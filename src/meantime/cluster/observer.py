@@ -13,7 +13,7 @@ from meantime.cluster.options import ClusterOptions
 from meantime.cluster.peers import Peers, open_peers
 from meantime.coordination.membership import Members, open_members
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
+from meantime.tasks import running
 
 FIRST_LOOK = 2.0
 

@@ -24,10 +24,10 @@ from contextlib import asynccontextmanager
 from meantime.coordination.participant import Participant, React
 from meantime.coordination.session import Session
 from meantime.coordination.structure import ensure_structure, version_of
-from meantime.coordination.tasks import running
 from meantime.coordination.views import RETRY_EVERY, Directory
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import BarrierTimeout, Conflict, CoordinationLost, NotFound, VersionMoved
+from meantime.tasks import running
 
 
 @asynccontextmanager

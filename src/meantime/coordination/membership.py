@@ -14,10 +14,10 @@ import structlog
 
 from meantime.coordination.presence import claim
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
 from meantime.coordination.views import RETRY_EVERY, Directory, open_directory
 from meantime.errors import CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
+from meantime.tasks import running
 
 log = structlog.get_logger(__name__)
 

@@ -13,10 +13,10 @@ from typing import TypeVar
 import structlog
 
 from meantime.coordination.session import Session, Watch
-from meantime.coordination.tasks import running
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import MeantimeError, NotFound
 from meantime.pulse import Pulse
+from meantime.tasks import running
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""A storage's administration: topics, their settings and their ends; and the settings of every client of a storage.
+"""Administration of a storage: its topics, their settings and where they end.
 
 All calls are asynchronous and bounded; a cluster that does not answer becomes `StorageUnavailable`, naming the storage.
 """
@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from meantime.errors import Conflict, Invalid, NotFound, StorageUnavailable
-from meantime.streams.model import Storage
+from meantime.kafka.settings import Storage, client_config
 
 T = TypeVar("T")
 
@@ -31,18 +31,6 @@ _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 Settings = Mapping[str, str | None]
 """Topic settings to change; None takes a setting back to the cluster's default."""
-
-
-def client_config(storage: Storage) -> dict[str, Any]:
-    """What every client of this storage starts from; consumers and producers add their own."""
-    return {
-        **storage.settings,
-        "bootstrap.servers": storage.bootstrap_servers,
-        "client.id": storage.settings.get("client.id", "meantime"),
-        "log_level": 2,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 1000,
-    }
 
 
 class Admin:

@@ -12,12 +12,34 @@ Reports come one by one and are only counted; which event failed is worked out a
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from confluent_kafka import KafkaError, Message
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A batch ready to be written, in the publisher's order. `keys` is empty where records have none."""
+
+    values: Sequence[bytes]
+    partitions: Sequence[int]
+    keys: Sequence[bytes | None] = ()
+    size: int = field(init=False)
+    """Bytes of all values."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", sum(map(len, self.values)))
+
+    def select(self, indices: Sequence[int]) -> "Records":
+        return Records(
+            [self.values[index] for index in indices],
+            [self.partitions[index] for index in indices],
+            [self.keys[index] for index in indices] if self.keys else (),
+        )
 
 
 class Carrier(Protocol):

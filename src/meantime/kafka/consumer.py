@@ -15,8 +15,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
-from meantime.kafka.admin import client_config
-from meantime.streams.model import Stamped, Storage, stamped
+from meantime.kafka.settings import Storage, client_config
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +54,18 @@ class Run:
     first: int
     values: list[bytes]
     lost: bool = False
+
+
+class Stamped(bytes):
+    """A value that knows when it was written, in Unix milliseconds; made only for readers who ask for it."""
+
+    written_at_ms: int
+
+
+def stamped(value: bytes, written_at_ms: int) -> Stamped:
+    value = Stamped(value)
+    value.written_at_ms = written_at_ms
+    return value
 
 
 class RunReader:

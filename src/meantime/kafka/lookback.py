@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
-from meantime.kafka.admin import client_config
-from meantime.streams.model import Storage
+from meantime.kafka.settings import Storage, client_config
 
 ANSWER_WITHIN = 10.0
 

@@ -15,10 +15,8 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
-from meantime.kafka.admin import client_config
-from meantime.kafka.batch import Batch
-from meantime.streams.model import Storage
-from meantime.streams.publishing.records import Records
+from meantime.kafka.batch import Batch, Records
+from meantime.kafka.settings import Storage, client_config
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from meantime.errors import StorageUnavailable
-from meantime.kafka.admin import Admin, Settings, client_config
-from meantime.streams.model import Storage
+from meantime.kafka.admin import Admin, Settings
+from meantime.kafka.settings import Storage, client_config
 
 log = structlog.get_logger(__name__)
 

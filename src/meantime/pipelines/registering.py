@@ -4,12 +4,10 @@ What the environment says where `register` is called becomes the default of ever
 which environment Spark's own processes were started with.
 """
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from meantime.errors import MeantimeError
-from meantime.stack.discovery import Addresses, discover
+from meantime.pipelines.spark.environment import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,21 +23,6 @@ def register(spark: "SparkSession", defaults: Mapping[str, str] | None = None) -
     for source in (EventsSource, TopicSource):
         spark.dataSource.register(_with_defaults(source, found))
     return spark
-
-
-def environment() -> dict[str, str]:
-    """What can be found of the cluster from here."""
-    addresses = discover()
-    places = {"url": _found(addresses, "url"), "postgres": _found(addresses, "postgres"), "key": addresses.key}
-    group = os.environ.get("MEANTIME_PRODUCER_GROUP")
-    return {name: value for name, value in (places | {"producer_group": group}).items() if value}
-
-
-def _found(addresses: Addresses, name: str) -> str | None:
-    try:
-        return str(getattr(addresses, name))
-    except MeantimeError:
-        return None
 
 
 def _with_defaults(source: type[Any], found: Mapping[str, str]) -> type[Any]:

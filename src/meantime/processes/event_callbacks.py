@@ -18,7 +18,6 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
 from meantime.coordination.views import Directory, open_directory
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
@@ -28,14 +27,15 @@ from meantime.kafka.lookback import values_since
 from meantime.kafka.producer import Producers
 from meantime.streams.catalog.catalog import Catalog, Entry
 from meantime.streams.catalog.store import Store
+from meantime.streams.model import UNDEFINED
 from meantime.streams.publishing.gate import Gate
 from meantime.streams.publishing.publisher import Publisher, PublisherParts
 from meantime.streams.publishing.records import Item, Rejected
 from meantime.streams.publishing.refusals import Refusals
 from meantime.streams.publishing.standing import Standing
-from meantime.streams.publishing.validation import UNDEFINED
 from meantime.streams.switching.acknowledged import Acknowledged
 from meantime.streams.switching.store import SwitchStore
+from meantime.tasks import running
 from meantime.timers.dispatching.held import Held
 from meantime.timers.rules import event_type_of
 

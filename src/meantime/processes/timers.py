@@ -20,16 +20,14 @@ from meantime.cluster.observer import open_observed_clock
 from meantime.config import Config
 from meantime.coordination.election import Election, Leadership
 from meantime.coordination.session import Session, open_session
-from meantime.coordination.tasks import running
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.running import Engine, run_futures
-from meantime.priority import step_back
 from meantime.processes.options import cluster_options, session_options
-from meantime.runtime import spare_collector
-from meantime.tasks import end
+from meantime.runtime import spare_collector, step_back
+from meantime.tasks import end, running
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
 from meantime.timers.dispatching.lookups import Desk
 from meantime.timers.dispatching.supervision import Hands, Station

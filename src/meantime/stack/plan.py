@@ -14,8 +14,8 @@ from pathlib import Path
 
 from meantime.errors import StackError
 from meantime.stack import ports
-from meantime.stack.folder import Folder, Memory
 from meantime.stack.class_archives import trial_spec
+from meantime.stack.folder import Folder, Memory
 from meantime.stack.java.runtime import Java
 from meantime.stack.model import HOST, ROOT, Node, Options, Places, Spec
 from meantime.stack.services import kafka, nodes, postgres, timers, zookeeper

@@ -17,8 +17,8 @@ from pathlib import Path
 from meantime.errors import StackError
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
-from meantime.stack.folder import Folder, Ledger
 from meantime.stack.class_archives import unprepared
+from meantime.stack.folder import Folder, Ledger
 from meantime.stack.java.jars import ensure_jars
 from meantime.stack.java.runtime import find_java
 from meantime.stack.model import Event, Options, Spec, Tell

@@ -4,18 +4,19 @@ An *event type* has an ordered list of *timelines*; each lives in a topic of a *
 last timeline is active and takes the writes; the others are closed, and `latest_offsets` says where each partition ends.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+UNDEFINED = "undefined"
+BUSINESS = "business"
+DATA = "data"
+CATEGORIES = (UNDEFINED, BUSINESS, DATA)
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    id: str
-    bootstrap_servers: str
-    settings: dict[str, str] = field(default_factory=dict)
-    default: bool = False
-    storage_type: str = "kafka"
+RANDOM = "random"
+HASH = "hash"
+USER_DEFINED = "user_defined"
+STRATEGIES = (RANDOM, HASH, USER_DEFINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,3 @@ class Timeline:
     @property
     def closed(self) -> bool:
         return self.latest_offsets is not None
-
-
-class Stamped(bytes):
-    """A value that knows when it was written, in Unix milliseconds; made only for readers who ask for it."""
-
-    written_at_ms: int
-
-
-def stamped(value: bytes, written_at_ms: int) -> Stamped:
-    value = Stamped(value)
-    value.written_at_ms = written_at_ms
-    return value

@@ -15,7 +15,6 @@ from meantime.clock import Clock
 from meantime.coordination.barrier import VersionBarrier, open_barrier
 from meantime.coordination.session import Session
 from meantime.coordination.switch_steps import SwitchSteps
-from meantime.coordination.tasks import running
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import MeantimeError
@@ -37,6 +36,7 @@ from meantime.streams.switching.retention import Retention
 from meantime.streams.switching.store import SwitchStore
 from meantime.streams.switching.switches import Switches
 from meantime.streams.switching.tools import SwitchOptions, SwitchTools
+from meantime.tasks import running
 
 log = structlog.get_logger(__name__)
 

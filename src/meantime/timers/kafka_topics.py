@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.errors import StorageUnavailable
+from meantime.timers.model import Record
 from meantime.timers.topics import Topic
 
 ANSWER_WITHIN = 10.0
@@ -84,3 +85,17 @@ def _until_led(admin: AdminClient, names: set[str]) -> None:
 
 def _is_led(topic: Any) -> bool:
     return bool(topic.partitions) and all(partition.leader >= 0 for partition in topic.partitions.values())
+
+
+def record_of(message: Message) -> Record:
+    # Naming the fields costs more than all the rest, and there are millions of records.
+    return Record._make(
+        (
+            message.partition() or 0,
+            message.offset() or 0,
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            tuple(message.headers() or ()),
+        )
+    )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from meantime.clock import Clock
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
 from meantime.database.pool import Database
+from meantime.tasks import running
 from meantime.timers.kafka_topics import admin_of, topics_ready
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Standing

@@ -10,13 +10,13 @@ from meantime.clock import Clock
 from meantime.database.statements import open_statements
 from meantime.errors import Forbidden, MessageLeased, NotFound, StaleVersion
 from meantime.names import is_identifier
+from meantime.tasks import Duty, on_duty
 from meantime.topics import rules
 from meantime.topics.catalog import Catalogue
 from meantime.topics.drafts import relative
 from meantime.topics.duties.dead_letters import Burial
 from meantime.topics.duties.overload import Rates, Spikes
 from meantime.topics.duties.purge import Purge
-from meantime.topics.duties.schedule import Duty, on_duty
 from meantime.topics.health import Health
 from meantime.topics.holding import Holding
 from meantime.topics.leasing.consumers import BEAT_EVERY, Consumers
@@ -24,7 +24,7 @@ from meantime.topics.leasing.dispatcher import Dispatcher
 from meantime.topics.leasing.dispatchers import Dispatchers
 from meantime.topics.leasing.leasing import Leasing
 from meantime.topics.leasing.receivers import Stream
-from meantime.topics.meters import CREATED, DELETED
+from meantime.topics.meters import CREATED, DELETED, DUTY_FAILURES
 from meantime.topics.model import (
     Claim,
     ConsumerReport,
@@ -245,7 +245,7 @@ async def open_topics(
             Duty("purge", purge.run_once, options.purge_every, topics.purge_soon),
             Duty("spikes", spikes.run_once, options.forecast_every),
         ]
-        async with on_duty(duties):
+        async with on_duty(duties, lambda name: DUTY_FAILURES.labels(name).inc()):
             try:
                 yield topics
             finally:

@@ -18,10 +18,10 @@ import structlog
 
 from meantime import metrics
 from meantime.coordination.session import SessionOptions, open_session
-from meantime.coordination.tasks import running
 from meantime.errors import Invalid, MeantimeError
 from meantime.sdk.async_client import AsyncClient
 from meantime.sdk.core import addresses
+from meantime.tasks import running
 from meantime.workers.app import App
 from meantime.workers.balancing.balancer import Work
 from meantime.workers.balancing.claims import Claim

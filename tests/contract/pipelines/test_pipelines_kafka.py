@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from conftest import Services
 from meantime.errors import BadCursor, Conflict, NotFound
+from meantime.kafka.settings import Storage
 from meantime.pipelines.buffer.carrying import Carried, Header
 from meantime.pipelines.buffer.kafka_target import KafkaTarget
 from meantime.pipelines.events.kafka_ranges import read, written_between
 from meantime.pipelines.events.ranges import Range
-from meantime.streams.model import Storage
 
 MakeTopic = Callable[[], str]
 

@@ -16,9 +16,10 @@ from meantime.clock import SystemClock
 from meantime.errors import Conflict
 from meantime.pipelines.buffer.carrying import Carried
 from meantime.pipelines.buffer.outward import Outward
-from meantime.pipelines.topics.delivery import Tally, deliver_all
+from meantime.pipelines.topics.delivery import deliver_all
 from meantime.pipelines.topics.leases import take
 from meantime.pipelines.topics.postgres_topic import open_direct
+from meantime.pipelines.topics.tally import Tally
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of
 

@@ -21,9 +21,7 @@ def classes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Classes:
 
 
 def trial() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "meantime.stack.class_archives", "zookeeper"], stderr=subprocess.DEVNULL
-    )
+    return subprocess.Popen([sys.executable, "-m", "meantime.stack.class_archives", "zookeeper"], stderr=subprocess.DEVNULL)
 
 
 def java_starts(classes: Classes, path: str, sharing: str) -> bool:

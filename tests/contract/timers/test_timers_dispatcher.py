@@ -13,8 +13,8 @@ from confluent_kafka.admin import OffsetSpec
 from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_database, token_of
 
 from meantime.clock import SystemClock
-from meantime.coordination.tasks import running
 from meantime.database.pool import open_database
+from meantime.tasks import running
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
 from meantime.timers.dispatching.lookups import Desk
 from meantime.timers.dispatching.supervision import Hands, Station

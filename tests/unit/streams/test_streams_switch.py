@@ -10,8 +10,9 @@ from meantime.errors import Invalid
 from meantime.kafka.sealing import SIZE_LIMIT, TIMESTAMP_LIMIT, TIMESTAMP_TYPE, _changes
 from meantime.names import check_event_type
 from meantime.streams.catalog.storages import read_storage, show_storage
+from meantime.streams.catalog.timeline_topics import topic_name
 from meantime.streams.switching.fault_points import VARIABLE, passing
-from meantime.streams.switching.model import Owner, State, Switch, notice_of, read_notice, topic_name
+from meantime.streams.switching.model import Owner, State, Switch, notice_of, read_notice
 
 SWITCH = Switch(
     id=uuid4(),

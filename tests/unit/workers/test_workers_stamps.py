@@ -2,8 +2,8 @@
 
 import json
 
+from meantime.kafka.consumer import stamped
 from meantime.streams.cursors import Cursor
-from meantime.streams.model import stamped
 from meantime.streams.reading.batching import Batcher
 from meantime.streams.reading.limits import StreamLimits
 

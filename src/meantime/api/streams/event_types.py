@@ -11,7 +11,7 @@ from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow, identity_of
 from meantime.streams.catalog.declarations import ENRICHMENT
-from meantime.streams.publishing.partitioning import STRATEGIES
+from meantime.streams.model import STRATEGIES
 
 
 class EventTypeDocument(msgspec.Struct, kw_only=True):

@@ -11,9 +11,9 @@ from litestar.params import FromPath, HeaderParameter
 from meantime.api.dependencies import TheStreams
 from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
+from meantime.clock import rfc3339
 from meantime.errors import Invalid, NotFound
 from meantime.streams.model import Timeline
-from meantime.streams.publishing.enrichment import rfc3339
 from meantime.streams.switching.model import Switch
 from meantime.streams.switching.switches import SwitchRequest
 

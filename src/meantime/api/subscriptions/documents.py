@@ -7,8 +7,8 @@ import msgspec
 
 from meantime.api.identity import AnyRequest, allow
 from meantime.api.streams.reading import as_text
+from meantime.clock import rfc3339
 from meantime.errors import Invalid
-from meantime.streams.publishing.enrichment import rfc3339
 from meantime.streams.reading.shared_consumer import Key
 from meantime.streams.subscriptions.model import Draft, GivenPlace, PartitionStats, Subscription
 from meantime.streams.subscriptions.subscriptions import Subscriptions

@@ -13,9 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.kafka.admin import client_config
+from meantime.kafka.settings import Storage, client_config
 from meantime.pipelines.buffer.carrying import Carried
-from meantime.streams.model import Storage
 
 WITHIN = 30.0
 LEDGER_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "600000", "max.message.bytes": "8388608"}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from meantime.kafka.settings import Storage
 from meantime.pipelines.events.layout import Layout, client_of, look_up, storages, texts
 from meantime.pipelines.events.ranges import Range, advanced, between, tasks
 from meantime.pipelines.spark.options import BEGIN, END, EventsOptions, events_options
 from meantime.sdk.instants import unix_ms
 from meantime.streams.cursors import Cursor, parse, parse_partition
-from meantime.streams.model import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import BadCursor, StorageUnavailable
-from meantime.kafka.admin import client_config
 from meantime.kafka.consumer import as_json
+from meantime.kafka.settings import Storage, client_config
 from meantime.pipelines.events.ranges import Range
 from meantime.streams.cursors import Cursor
-from meantime.streams.model import Storage
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch

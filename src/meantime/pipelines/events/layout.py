@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from meantime.errors import Invalid, NotFound
+from meantime.kafka.settings import Storage
 from meantime.pipelines.spark.options import Broker
 from meantime.streams.cursors import BEFORE_FIRST, Cursor, Place, Track, parse, parse_partition, track
-from meantime.streams.model import Storage, Timeline
+from meantime.streams.model import Timeline
 
 if TYPE_CHECKING:
     from meantime.sdk import model as wire

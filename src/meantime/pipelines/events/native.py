@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from meantime.errors import Invalid
+from meantime.kafka.settings import Storage
 from meantime.pipelines.events.layout import Cursors, Layout, client_of, look_up, storages
 from meantime.pipelines.events.ranges import Range, between
 from meantime.pipelines.spark.options import BEGIN, END, events_options
 from meantime.streams.cursors import Cursor
-from meantime.streams.model import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,7 +59,7 @@ def events(
 
 
 def _native(spark: "SparkSession", given: Mapping[str, str], kafka: Settings) -> "DataFrame":
-    from meantime.pipelines.registering import environment
+    from meantime.pipelines.spark.environment import environment
 
     options = events_options(given, environment())
     with client_of(options.broker) as client:

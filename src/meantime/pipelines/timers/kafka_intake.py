@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.pipelines.events.kafka_ranges import consumer_of, read_runs
 from meantime.pipelines.events.ranges import Range
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, taken_in, upcoming
 from meantime.pipelines.timers.packing import BESIDE_VALUE, pack
 from meantime.runtime import spare_collector
-from meantime.streams.model import Storage
 from meantime.timers.kafka_topics import admin_of, client_settings, partitions_of
 from meantime.timers.topics import REQUEST
 

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.spark.batch_reports import hear
 from meantime.pipelines.session import session
+from meantime.pipelines.spark.batch_reports import hear
 from meantime.pipelines.timers.futures import start_futures
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import SETTINGS as PACKING
 from meantime.pipelines.timers.reporting import FuturesListener
-from meantime.priority import step_back
+from meantime.runtime import step_back
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import FuturesReport
 

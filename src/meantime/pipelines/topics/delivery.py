@@ -11,18 +11,10 @@ import msgspec
 
 from meantime.pipelines.events.layout import client_of
 from meantime.pipelines.spark.options import Broker, TopicOptions
+from meantime.pipelines.topics.tally import Tally
 from meantime.sdk import messages as wire
 from meantime.sdk.client import Client
 from meantime.topics.model import NewMessage, Settings, Topic
-
-
-class Tally(msgspec.Struct, frozen=True):
-    created: int = 0
-    exists: int = 0
-    rejected: int = 0
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.created + other.created, self.exists + other.exists, self.rejected + other.rejected)
 
 
 class Delivery(Protocol):

@@ -23,7 +23,7 @@ from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
 from meantime.pipelines.topics.copying import COLUMNS, encoded
-from meantime.pipelines.topics.delivery import Tally
+from meantime.pipelines.topics.tally import Tally
 from meantime.topics.model import NewMessage, Topic
 from meantime.topics.storage.directory import Directory
 from meantime.topics.storage.messages import Messages

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from meantime.pipelines.topics.delivery import Tally
+from meantime.pipelines.topics.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

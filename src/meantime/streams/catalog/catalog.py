@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from meantime.errors import NotFound
+from meantime.kafka.settings import Storage
 from meantime.names import EVENT_TYPE
 from meantime.streams.catalog.store import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
-from meantime.streams.model import EventType, Storage, Timeline
+from meantime.streams.model import EventType, Timeline
 
 _HEAR_WITHIN = 0.5
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
+from meantime.clock import rfc3339
 from meantime.errors import Invalid
 from meantime.names import check_event_type, has_nul
 from meantime.streams.catalog.compatibility import MODES, check_change
-from meantime.streams.model import EventType
-from meantime.streams.publishing.enrichment import rfc3339
-from meantime.streams.publishing.partitioning import HASH, RANDOM, STRATEGIES
-from meantime.streams.publishing.validation import CATEGORIES, UNDEFINED, Validation, declared_schema
+from meantime.streams.catalog.schemas import check_schema, declared_schema
+from meantime.streams.model import CATEGORIES, HASH, RANDOM, STRATEGIES, UNDEFINED, EventType
 
 MAX_PARTITIONS = 32
 TWO_DAYS_MS = 2 * 24 * 3600 * 1000
@@ -137,7 +136,7 @@ def _event_type(
         created_at_ms=current.created_at_ms if current else now_ms,
         updated_at_ms=now_ms,
     )
-    Validation(event_type)
+    check_schema(event_type)
     return event_type
 
 

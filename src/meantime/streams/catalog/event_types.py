@@ -10,12 +10,13 @@ import structlog
 from meantime.clock import Clock
 from meantime.errors import Conflict, Invalid, MeantimeError, NotFound, StorageUnavailable
 from meantime.kafka.admin import Admins
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.archive_hold import waits_for_archive
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.declarations import MAX_PARTITIONS, declare, redeclare
 from meantime.streams.catalog.store import Store
 from meantime.streams.catalog.timeline_topics import TimelineTopics, new_topic_name
-from meantime.streams.model import EventType, Storage, Timeline
+from meantime.streams.model import EventType, Timeline
 
 log = structlog.get_logger(__name__)
 

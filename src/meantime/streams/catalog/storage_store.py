@@ -2,8 +2,8 @@
 
 from psycopg.types.json import Jsonb
 
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.store import Store
-from meantime.streams.model import Storage
 
 
 class StorageStore:

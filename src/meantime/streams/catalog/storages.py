@@ -14,10 +14,10 @@ import structlog
 from meantime.clock import Clock
 from meantime.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable
 from meantime.kafka.admin import Admin
+from meantime.kafka.settings import Storage
 from meantime.names import has_nul, is_identifier
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.storage_store import StorageStore
-from meantime.streams.model import Storage
 
 log = structlog.get_logger(__name__)
 

@@ -13,8 +13,9 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Connection, Database
 from meantime.database.queries import load
 from meantime.errors import Conflict, NotFound, StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
-from meantime.streams.model import EventType, Storage, Timeline
+from meantime.streams.model import EventType, Timeline
 
 EVENT_TYPES_CHANNEL = "meantime_event_types"
 STORAGES_CHANNEL = "meantime_storages"

@@ -13,10 +13,10 @@ from meantime.clock import Clock
 from meantime.errors import MeantimeError, NotFound
 from meantime.kafka.admin import Admins
 from meantime.kafka.sealing import REFUSES_THE_FUTURE
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.store import Store
-from meantime.streams.model import EventType, Storage
-from meantime.streams.switching.model import topic_name
+from meantime.streams.model import EventType
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +26,11 @@ DROP_WITHIN = 5.0
 
 def new_topic_name(event_type: str, order: int) -> str:
     return topic_name(event_type, order, uuid4().hex[:8])
+
+
+def topic_name(event_type: str, order: int, unique: str) -> str:
+    """Kafka allows 249 characters, an event type has up to 255; the unique part keeps shortened names apart."""
+    return f"{event_type[:200]}.{order}.{unique}"
 
 
 def settings_of(event_type: EventType) -> dict[str, str]:

@@ -5,7 +5,6 @@ at all. What the publisher says about these fields is overwritten, but for the f
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -34,9 +33,3 @@ class Enrichment:
             "version": self.version,
         }
         return _encode(fields)
-
-
-def rfc3339(instant_ms: int) -> str:
-    """An instant as streams show it: UTC with milliseconds."""
-    text = datetime.fromtimestamp(instant_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.removesuffix("+00:00") + "Z"

@@ -18,8 +18,8 @@ import structlog
 from meantime.coordination.switch_steps import SwitchSteps
 from meantime.errors import MeantimeError, NotFound
 from meantime.kafka.producer import Producers
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
-from meantime.streams.model import Storage
 from meantime.streams.publishing.gate import Gate
 from meantime.streams.switching.acknowledged import Acknowledged
 from meantime.streams.switching.model import Notice, read_notice

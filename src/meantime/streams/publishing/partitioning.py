@@ -11,12 +11,7 @@ from typing import Any
 
 import msgspec
 
-from meantime.streams.model import EventType
-
-RANDOM = "random"
-HASH = "hash"
-USER_DEFINED = "user_defined"
-STRATEGIES = (RANDOM, HASH, USER_DEFINED)
+from meantime.streams.model import HASH, USER_DEFINED, EventType
 
 Event = Mapping[str, Any]
 Partitioner = Callable[[Event], int]

@@ -15,13 +15,13 @@ from prometheus_client import Counter
 
 from meantime.clock import Clock
 from meantime.errors import MeantimeError, NotFound, Unavailable
-from meantime.kafka.batch import Batch, Outcome
+from meantime.kafka.batch import Batch, Outcome, Records
 from meantime.kafka.producer import Producers
 from meantime.metrics import REGISTRY
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.publishing.gate import Gate
-from meantime.streams.publishing.records import Item, Recipe, Records, eid_of
+from meantime.streams.publishing.records import Item, Recipe, eid_of
 from meantime.streams.publishing.refusals import Advice, Refusals, resendable
 from meantime.streams.publishing.standing import Standing
 from meantime.streams.switching.acknowledged import Acknowledged

@@ -6,18 +6,19 @@ they ask nothing of an event, it is never parsed: its bytes are cut out of the b
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 
+from meantime.clock import rfc3339
 from meantime.errors import Malformed
-from meantime.streams.model import EventType
-from meantime.streams.publishing.enrichment import Enrichment, rfc3339
+from meantime.kafka.batch import Records
+from meantime.streams.model import UNDEFINED, EventType
+from meantime.streams.publishing.enrichment import Enrichment
 from meantime.streams.publishing.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
-from meantime.streams.publishing.validation import UNDEFINED, Validation
+from meantime.streams.publishing.validation import Validation
 
 MAX_EVENT_BYTES = 999_000
 
@@ -44,27 +45,6 @@ class Rejected(Exception):
     def __init__(self, items: list[Item]) -> None:
         super().__init__(f"{sum(item.publishing_status == 'failed' for item in items)} events were rejected")
         self.items = items
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """A batch ready to be written, in the publisher's order. `keys` is empty where records have none."""
-
-    values: Sequence[bytes]
-    partitions: Sequence[int]
-    keys: Sequence[bytes | None] = ()
-    size: int = field(init=False)
-    """Bytes of all values."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", sum(map(len, self.values)))
-
-    def select(self, indices: Sequence[int]) -> "Records":
-        return Records(
-            [self.values[index] for index in indices],
-            [self.partitions[index] for index in indices],
-            [self.keys[index] for index in indices] if self.keys else (),
-        )
 
 
 def split(body: bytes) -> list[bytes]:

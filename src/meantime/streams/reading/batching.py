@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
+from meantime.kafka.consumer import Stamped
 from meantime.streams.cursors import Cursor
-from meantime.streams.model import Stamped
 from meantime.streams.reading.limits import StreamLimits
 
 MOST_BYTES: Final = 8 << 20

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.consumer import Run, RunReader, TopicPlace
-from meantime.streams.model import Storage
+from meantime.kafka.settings import Storage
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ from uuid import UUID
 import msgspec
 
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
 from meantime.coordination.views import Directory
 from meantime.errors import Conflict, CoordinationLost, NotFound
 from meantime.streams.reading.shared_consumer import Key
 from meantime.streams.subscriptions.rules import Reader
+from meantime.tasks import running
 
 
 class SeatNode(msgspec.Struct, frozen=True):

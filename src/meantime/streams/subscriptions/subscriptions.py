@@ -13,7 +13,6 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.coordination.session import Session
-from meantime.coordination.tasks import running
 from meantime.database.pool import Database
 from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
 from meantime.streams.catalog.catalog import News
@@ -26,7 +25,7 @@ from meantime.streams.subscriptions.model import Committed, Draft, GivenPlace, S
 from meantime.streams.subscriptions.store import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
 from meantime.streams.subscriptions.stream import SubscriptionStream
 from meantime.streams.subscriptions.stream_registry import Seats
-from meantime.tasks import end
+from meantime.tasks import end, running
 
 log = structlog.get_logger(__name__)
 

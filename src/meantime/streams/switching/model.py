@@ -86,8 +86,3 @@ def read_notice(data: bytes) -> Notice | None:
         return msgspec.json.decode(data, type=Notice)
     except msgspec.MsgspecError:
         return None
-
-
-def topic_name(event_type: str, order: int, unique: str) -> str:
-    """Kafka allows 249 characters, an event type has up to 255; the unique part keeps shortened names apart."""
-    return f"{event_type[:200]}.{order}.{unique}"

@@ -9,9 +9,9 @@ from meantime.coordination.switch_steps import SwitchSteps
 from meantime.errors import CoordinationLost
 from meantime.kafka.admin import Admins
 from meantime.kafka.sealing import Sealer
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.timeline_topics import TimelineTopics
-from meantime.streams.model import Storage
 from meantime.streams.switching.model import Owner
 from meantime.streams.switching.store import SwitchStore
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
 from meantime.timers.dispatching.coverage import Coverage
-from meantime.timers.kafka_topics import client_settings
+from meantime.timers.kafka_topics import client_settings, record_of
 from meantime.timers.model import Record
 from meantime.timers.topics import DUE, REQUEST
 
@@ -178,20 +178,6 @@ def near_or_empty(messages: list[Message], near: int) -> Iterator[Record]:
     for message, key, size in zip(messages, map(_key, messages), map(len, messages), strict=True):
         if not (size and key and len(key) == len(last) and key > last):
             yield record_of(message)
-
-
-def record_of(message: Message) -> Record:
-    # Naming the fields costs more than all the rest, and there are millions of records.
-    return Record._make(
-        (
-            message.partition() or 0,
-            message.offset() or 0,
-            message.timestamp()[1],
-            message.key(),
-            message.value(),
-            tuple(message.headers() or ()),
-        )
-    )
 
 
 def _is_record(message: Message) -> bool:

@@ -13,8 +13,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from meantime.errors import Conflict, StorageUnavailable
-from meantime.timers.dispatching.arrivals import record_of
-from meantime.timers.kafka_topics import client_settings
+from meantime.timers.kafka_topics import client_settings, record_of
 from meantime.timers.ledger.account import Batch, Ledger
 from meantime.timers.ledger.store import LedgerStore, Place
 from meantime.timers.model import Limits, Outcomes, Record

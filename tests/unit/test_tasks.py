@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from meantime import tasks as ending
-from meantime.coordination.tasks import running
+from meantime import tasks as background
+from meantime.tasks import running
 
 
 class Deaf:
@@ -27,7 +27,7 @@ class Deaf:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "AGAIN_AFTER", 0.01)
+    monkeypatch.setattr(background, "AGAIN_AFTER", 0.01)
 
 
 async def test_a_task_that_missed_its_cancellation_is_asked_again() -> None:
@@ -35,7 +35,7 @@ async def test_a_task_that_missed_its_cancellation_is_asked_again() -> None:
     tasks = [asyncio.create_task(one.run()) for one in (deaf, prompt)]
     await asyncio.sleep(0)
     async with asyncio.timeout(5):
-        outcomes = await ending.end(*tasks)
+        outcomes = await background.end(*tasks)
     assert (deaf.missed, prompt.missed) == (2, 0)
     assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 2
 
@@ -56,7 +56,7 @@ async def test_what_has_ended_before_is_told_as_it_ended() -> None:
 
     done, failed = asyncio.create_task(work()), asyncio.create_task(failing())
     await asyncio.wait({done, failed})
-    outcomes = await ending.end(done, failed)
+    outcomes = await background.end(done, failed)
     assert outcomes[0] == 7
     assert isinstance(outcomes[1], ValueError)
-    assert await ending.end() == []
+    assert await background.end() == []

@@ -7,7 +7,7 @@ import sys
 CODE = """
 import json, os
 from pathlib import Path
-from meantime.priority import step_back
+from meantime.runtime import step_back
 
 def group():
     "What the group is told to be; nothing where there are no groups, and in the first session of a system, which has none."

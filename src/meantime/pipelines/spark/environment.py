@@ -1,0 +1,21 @@
+"""What the sources can find of the cluster by themselves."""
+
+import os
+
+from meantime.errors import MeantimeError
+from meantime.stack.discovery import Addresses, discover
+
+
+def environment() -> dict[str, str]:
+    """What can be found of the cluster from here."""
+    addresses = discover()
+    places = {"url": _found(addresses, "url"), "postgres": _found(addresses, "postgres"), "key": addresses.key}
+    group = os.environ.get("MEANTIME_PRODUCER_GROUP")
+    return {name: value for name, value in (places | {"producer_group": group}).items() if value}
+
+
+def _found(addresses: Addresses, name: str) -> str | None:
+    try:
+        return str(getattr(addresses, name))
+    except MeantimeError:
+        return None
