@@ -46,10 +46,9 @@ up: $(READY) ## Run the whole system here; Ctrl-C stops it
 down: $(READY) ## Stop what `make up` or `meantime up --detach` started
 	$(BIN)/meantime down
 
-# Much of a service test is waiting, so LANES files run at a time, the long ones first. They kill and freeze real processes
-# against the clock: a test that fails is run once more by itself, in plain sight.
+# Much of a service test is waiting, so LANES files run at a time, the long ones first.
 test: check $(PREPARED) ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
-	$(BIN)/pytest -n $(LANES) --dist loadfile --no-loadscope-reorder $(SERVICES) || { echo "--- once more, only what failed:"; $(BIN)/pytest $(SERVICES) --last-failed --last-failed-no-failures none; }
+	$(BIN)/pytest -n $(LANES) --dist loadgroup --no-loadscope-reorder $(SERVICES)
 
 check: $(READY) ## Formatting, lint, types, layers and unit tests
 	@$(MAKE) --no-print-directory --jobs 2 static unit

@@ -23,7 +23,7 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadGroupScheduling
 
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
@@ -66,50 +66,45 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         time.sleep(0.5)
 
 
-FIRST = (
-    *("timers_faults", "nodes", "pipelines_spark", "timers_dispatcher", "streams_faults", "pipelines_faults"),
-    *("workers_jobs", "stack", "streams_switch", "cluster", "streams_publishing", "docs", "workers_guarded"),
-)
-"""Files that take long begin first, so that no lane is still busy with one when the others have nothing left; what mostly
-waits runs beside what needs the processors."""
-LAST = ("test_three_processes_acknowledge_a_bump_within_50_ms",)
-"""What measures milliseconds has the machine to itself as far as that is possible."""
-
-
-IN_TURNS = {
-    "streams": ("streams_faults", "reading_faults"),
-    "nodes": ("nodes", "topics_faults", "workers_sharing", "fuzz"),
-    "spark": ("pipelines_spark", "timers_futures"),
-}
-"""Files that run one after the other in one lane: they break a stack and leave it whole, or use one Java for Spark."""
-GROUPS = {f"test_{file}": group for group, files in IN_TURNS.items() for file in files}
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _place(item.path.stem.removeprefix("test_"), item.name))
+    """Files that take long begin first, so that no lane is still busy with one when the others have nothing left. Those
+    of one `lane` follow each other; tests of a file keep their order."""
+    longest: dict[str, float] = {}
+    for item in items:
+        lane = lane_of(item)
+        longest[lane] = max(longest.get(lane, 0.0), _takes(item))
+        if lane != _file(item):
+            item.add_marker(pytest.mark.xdist_group(lane))
+    items.sort(key=lambda item: (-longest[lane_of(item)], lane_of(item), -_takes(item), _file(item)))
 
 
-def _place(file: str, name: str) -> tuple[int, int]:
-    """Of a group its first file tells where it stands."""
-    turns = IN_TURNS.get(GROUPS.get(f"test_{file}", ""), (file,))
-    if name in LAST:
-        return len(FIRST) + 1, 0
-    return FIRST.index(turns[0]) if turns[0] in FIRST else len(FIRST), turns.index(file)
+def lane_of(item: pytest.Item | pytest.Collector) -> str:
+    """The lane that a file asks for by `pytestmark = pytest.mark.lane("…")`; else the file has one for itself."""
+    marker = item.get_closest_marker("lane")
+    return str(marker.args[0]) if marker else _file(item)
 
 
-class Lanes(LoadFileScheduling):
-    """A lane takes a file at a time, or all that take turns on one stack, or what comes last."""
+def _takes(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("takes")
+    return float(marker.kwargs["seconds"]) if marker else 0.0
+
+
+def _file(item: pytest.Item | pytest.Collector) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+class Lanes(LoadGroupScheduling):
+    """A worker takes a file at a time, or all files of one lane; of these the node ids end in `@lane`."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file, _, name = nodeid.partition("::")
-        if name in LAST:
-            return nodeid
-        return GROUPS.get(Path(file).stem, file)
+        scope = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
-    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
+    return Lanes(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 TURN = pytest.StashKey[IO[str]]()
@@ -323,13 +318,13 @@ def _states(url: str) -> dict[str, str]:
 
 
 @contextmanager
-def _breakable(group: str) -> Iterator[Breakable]:
+def _breakable(lane: str) -> Iterator[Breakable]:
     """For streams what the fault suite needs; otherwise as `meantime up` does it."""
     from meantime.chaos.streams import Plan, staged
 
     with ExitStack() as opened:
         data = opened.enter_context(short_lived_folder()) / "data"
-        if group == "streams":
+        if lane == "streams":
             places, site = opened.enter_context(staged(data, Plan(session_timeout=2.0), print))
             yield Breakable(places, Folder(data), site.fault_file)
         else:
@@ -342,12 +337,12 @@ BROKEN = pytest.StashKey[tuple[Breakable, ExitStack]]()
 
 @pytest.fixture(scope="module")
 def breakable(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Breakable:
-    """The stack of the files that take turns, whole again; one that does not recover is replaced."""
+    """The stack that the files of a lane break in turns, whole again; one that does not recover is replaced."""
     if BROKEN in pytestconfig.stash and not pytestconfig.stash[BROKEN][0].until_whole():
         _stop_breakable(pytestconfig)
     if BROKEN not in pytestconfig.stash:
         opened = ExitStack()
-        stack = opened.enter_context(_breakable(GROUPS[request.path.stem]))
+        stack = opened.enter_context(_breakable(lane_of(request.node)))
         pytestconfig.stash[BROKEN] = (stack, opened)
     return pytestconfig.stash[BROKEN][0]
 
@@ -355,7 +350,7 @@ def breakable(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Br
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """After the last one of its files a stack is stopped."""
-    if nextitem is None or GROUPS.get(nextitem.path.stem) != GROUPS.get(item.path.stem):
+    if nextitem is None or lane_of(nextitem) != lane_of(item):
         _stop_breakable(item.config)
 
 

@@ -17,6 +17,8 @@ import pytest
 from conftest import HTTP, Breakable, command, free_ports, short_lived_folder
 from meantime.stack.services.nodes import environment
 
+pytestmark = [pytest.mark.lane("nodes"), pytest.mark.takes(seconds=140)]
+
 T = TypeVar("T")
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
 

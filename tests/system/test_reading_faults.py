@@ -13,6 +13,8 @@ import pytest
 
 from conftest import Breakable
 
+pytestmark = pytest.mark.lane("streams")
+
 PARTITIONS = 2
 
 

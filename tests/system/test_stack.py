@@ -28,6 +28,8 @@ from meantime.stack.model import Mark, Options, Places
 from meantime.stack.ports import choose, is_free
 from meantime.stack.services.nodes import answers
 
+pytestmark = pytest.mark.takes(seconds=80)
+
 
 def up(folder: Path, **asked) -> RunningStack:
     """What `meantime up --detach` does."""

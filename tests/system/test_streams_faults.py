@@ -15,6 +15,8 @@ from meantime.chaos.accidents import DECK, Site
 from meantime.chaos.streams import Plan, play
 from meantime.errors import StorageUnavailable
 
+pytestmark = [pytest.mark.lane("streams"), pytest.mark.takes(seconds=110)]
+
 SHORT = [
     accident
     for accident in DECK

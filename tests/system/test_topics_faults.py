@@ -25,6 +25,8 @@ from topics_history import Event, check, read
 
 from conftest import Breakable, RunningStack
 
+pytestmark = [pytest.mark.lane("nodes"), pytest.mark.takes(seconds=60)]
+
 MESSAGES = int(os.environ.get("MEANTIME_FAULTS_MESSAGES", "1200"))
 SEED = int(os.environ.get("MEANTIME_FAULTS_SEED", "1"))
 CONSUMERS = 6

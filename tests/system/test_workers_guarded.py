@@ -12,6 +12,8 @@ from conftest import command
 from meantime import Client
 from meantime.errors import Forbidden
 
+pytestmark = pytest.mark.takes(seconds=30)
+
 DIGEST = "crew:secret"
 NAMESPACE = "/mozilla/services/qdo"
 

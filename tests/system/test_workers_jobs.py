@@ -9,6 +9,8 @@ from workshop import Workshop, orders
 from conftest import RunningStack
 from meantime.workers.rules import instant_of
 
+pytestmark = pytest.mark.takes(seconds=90)
+
 
 @pytest.fixture
 def shop(cluster: RunningStack, folder):

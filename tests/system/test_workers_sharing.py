@@ -13,6 +13,8 @@ from workshop import Workshop, orders
 from meantime.errors import MeantimeError
 from meantime.workers.model import WorkerRecord, decode
 
+pytestmark = [pytest.mark.lane("nodes"), pytest.mark.takes(seconds=50)]
+
 SESSION = 4.0
 SETTLE = 1.0
 TYPES, PARTITIONS = ("orders", "users"), 30

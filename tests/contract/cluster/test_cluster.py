@@ -14,6 +14,8 @@ from meantime.cluster.view import ClusterView
 from meantime.coordination.membership import Member
 from meantime.coordination.session import Session, open_session
 
+pytestmark = pytest.mark.takes(seconds=60)
+
 
 class SettableClock(SystemClock):
     ahead_ms = 0

@@ -15,6 +15,8 @@ from streams_nodes import Node, Place, body, new_event_type, numbers_of, open_no
 
 from meantime.kafka.sealing import Sealer
 
+pytestmark = pytest.mark.takes(seconds=50)
+
 METADATA = {"eid": str(uuid4()), "occurred_at": "2026-11-15T12:00:00Z"}
 
 

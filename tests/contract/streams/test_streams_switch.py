@@ -29,6 +29,8 @@ from meantime.streams.switching import initiator as switch_run
 from meantime.streams.switching.model import State
 from meantime.streams.switching.store import Superseded, SwitchStore
 
+pytestmark = pytest.mark.takes(seconds=70)
+
 
 @pytest_asyncio.fixture(scope="module")
 async def place(services: Any) -> AsyncIterator[Place]:

@@ -27,6 +27,8 @@ from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import share_of
 from meantime.timers.topics import DUE, REJECTED, REQUEST
 
+pytestmark = pytest.mark.takes(seconds=120)
+
 
 @pytest.fixture(scope="module")
 def kafka(services):

@@ -23,7 +23,7 @@ from meantime.timers.model import Bad, Future, Limits, Record
 from meantime.timers.rules import read, share_of
 from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.lane("spark"), pytest.mark.takes(seconds=60), pytest.mark.timeout(400)]
 
 STRETCH_S = 30
 EARLY_S = 20
