@@ -1,51 +1,43 @@
-"""Who should have which queue: a pure function of the workers, the queues and what each worker holds now.
+"""One plan of shares, for queues among workers and for partitions among streams of a subscription: a pure function.
 
-Sizes differ by at most one, no queue moves that could have stayed, and everybody who knows the same gets the same answer.
+Sizes differ by at most one, nothing moves that could have stayed, and everybody who knows the same gets the same plan.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
 
-Holdings = Mapping[str, Collection[str]]
-"""Queues by worker."""
+Item = TypeVar("Item", str, tuple[str, int])
 
 
-def plan(workers: Collection[str], queues: Collection[str], held: Holdings) -> dict[str, list[str]]:
-    """The queues of each worker, sorted; empty when there are no workers."""
-    if not workers:
+def plan_shares(
+    holders: Collection[str], items: Collection[Item], held: Mapping[str, Collection[Item]]
+) -> dict[str, list[Item]]:
+    """The items of each holder, sorted, given what each of them holds now; empty when there are no holders."""
+    if not holders:
         return {}
-    kept = _present(sorted(workers), set(queues), held)
-    spare = sorted(set(queues).difference(*kept.values()))
-    shares = _shares(kept, len(set(queues)))
-    for worker, share in shares.items():
-        spare += kept[worker][share:]
-        del kept[worker][share:]
-    for worker, share in shares.items():
-        missing = share - len(kept[worker])
-        kept[worker] += spare[:missing]
-        del spare[:missing]
-    return {worker: sorted(kept[worker]) for worker in sorted(kept)}
+    shares = _held(sorted(holders), set(items), held)
+    sizes = _sizes(shares, len(set(items)))
+    for holder, size in sizes.items():
+        del shares[holder][size:]
+    free = iter(sorted(set(items).difference(*shares.values())))
+    for holder, size in sizes.items():
+        shares[holder] += [next(free) for _ in range(size - len(shares[holder]))]
+    return {holder: sorted(share) for holder, share in shares.items()}
 
 
-def moves(held: Holdings, planned: Holdings) -> int:
-    """How many queues change hands between two states; what had no worker before does not count."""
-    before = {queue: worker for worker, queues in held.items() for queue in queues}
-    after = {queue: worker for worker, queues in planned.items() for queue in queues}
-    return sum(1 for queue, worker in before.items() if queue in after and after[queue] != worker)
-
-
-def _present(workers: Sequence[str], queues: set[str], held: Holdings) -> dict[str, list[str]]:
-    """What each worker holds of these queues; a queue that two claim counts for the first."""
-    left = set(queues)
-    present = {}
-    for worker in workers:
-        mine = left.intersection(held.get(worker, ()))
+def _held(holders: Sequence[str], items: set[Item], held: Mapping[str, Collection[Item]]) -> dict[str, list[Item]]:
+    """What each holds of these items; an item that two hold counts for the first."""
+    left = set(items)
+    found = {}
+    for holder in holders:
+        mine = left.intersection(held.get(holder, ()))
         left -= mine
-        present[worker] = sorted(mine)
-    return present
+        found[holder] = sorted(mine)
+    return found
 
 
-def _shares(kept: Mapping[str, Sequence[str]], queues: int) -> dict[str, int]:
+def _sizes(shares: Mapping[str, Sequence[Item]], items: int) -> dict[str, int]:
     """How many each may have. Those who hold most get the one more, since taking it from them would be a move."""
-    least, rest = divmod(queues, len(kept))
-    by_size = sorted(kept, key=lambda worker: (-len(kept[worker]), worker))
-    return {worker: least + (place < rest) for place, worker in enumerate(by_size)}
+    least, rest = divmod(items, len(shares))
+    by_size = sorted(shares, key=lambda holder: (-len(shares[holder]), holder))
+    return {holder: least + (rank < rest) for rank, holder in enumerate(by_size)}

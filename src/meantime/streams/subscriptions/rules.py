@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from meantime.errors import Conflict
+from meantime.sharing import plan_shares
 from meantime.streams.reading.shared_consumer import Key
 
 
@@ -37,19 +38,10 @@ def _directly(partitions: Collection[Key], readers: Sequence[Reader]) -> dict[Ke
 
 
 def _dealt(partitions: list[Key], readers: list[Reader], owners: Mapping[Key, str]) -> dict[Key, str]:
-    if not readers:
-        return {}
-    held = {reader.stream_id: [key for key in partitions if owners.get(key) == reader.stream_id] for reader in readers}
-    # Whoever holds most keeps most, so that as few partitions as possible move.
-    ranked = sorted(readers, key=lambda reader: (-len(held[reader.stream_id]), reader.seat))
-    share, more = divmod(len(partitions), len(ranked))
-    kept = {reader.stream_id: held[reader.stream_id][: share + (rank < more)] for rank, reader in enumerate(ranked)}
-    planned = {key: stream_id for stream_id, keys in kept.items() for key in keys}
-    free = iter([key for key in partitions if key not in planned])
-    for rank, reader in enumerate(ranked):
-        for _ in range(share + (rank < more) - len(kept[reader.stream_id])):
-            planned[next(free)] = reader.stream_id
-    return planned
+    streams = {reader.seat: reader.stream_id for reader in readers}
+    held = {seat: [key for key in partitions if owners.get(key) == stream_id] for seat, stream_id in streams.items()}
+    shares = plan_shares(streams, partitions, held)
+    return {key: streams[seat] for seat, keys in shares.items() for key in keys}
 
 
 def check_seat(partitions: Collection[Key], readers: Sequence[Reader], me: Reader) -> None:

@@ -17,7 +17,7 @@ import structlog
 from meantime.coordination.views import follow_children, follow_data
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound, VersionMoved
 from meantime.pulse import Pulse
-from meantime.sharing import plan
+from meantime.sharing import plan_shares
 from meantime.workers.model import PlanRecord, Source, decode, encode
 from meantime.workers.rules import inputs_of
 from meantime.workers.store import WORKER, AppStore
@@ -146,7 +146,7 @@ class Planner:
         inputs, version = inputs_of(self._workers, self._queues), self._version
         candidates = [name for name in self._workers if not (self.retiring and name == self._worker)]
         queues = await self._sources.eligible(self._queues)
-        planned = plan(candidates, queues, await self._store.holdings(candidates))
+        planned = plan_shares(candidates, queues, await self._store.holdings(candidates))
         record = PlanRecord(inputs=inputs, by=self._worker, workers=planned)
         await self._store.session.set(self._store.layout.plan, encode(record), version)
         log.info("planned", workers=len(planned), queues=len(queues))

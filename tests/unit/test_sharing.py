@@ -1,4 +1,4 @@
-"""Properties of the plan."""
+"""Properties of the plan of shares, as workers use it; those of subscriptions are tested with their own rules."""
 
 import random
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.sharing import moves, plan
+from meantime.sharing import plan_shares
 
 
 def names(prefix, count):
@@ -15,6 +15,13 @@ def names(prefix, count):
 
 def sizes(planned):
     return [len(queues) for queues in planned.values()]
+
+
+def moves(held, planned):
+    """How many queues change hands between two states; what had no worker before does not count."""
+    before = {queue: worker for worker, queues in held.items() for queue in queues}
+    after = {queue: worker for worker, queues in planned.items() for queue in queues}
+    return sum(1 for queue, worker in before.items() if queue in after and after[queue] != worker)
 
 
 @st.composite
@@ -34,14 +41,14 @@ def worlds(draw):
 @given(worlds())
 def test_every_queue_has_exactly_one_worker(world):
     workers, queues, held = world
-    planned = plan(workers, queues, held)
+    planned = plan_shares(workers, queues, held)
     assert sorted(queue for mine in planned.values() for queue in mine) == sorted(queues)
     assert set(planned) == set(workers)
 
 
 @given(worlds())
 def test_sizes_differ_by_at_most_one(world):
-    planned = plan(*world)
+    planned = plan_shares(*world)
     assert max(sizes(planned)) - min(sizes(planned)) <= 1
 
 
@@ -49,14 +56,14 @@ def test_sizes_differ_by_at_most_one(world):
 def test_the_order_of_what_is_known_does_not_matter(world, chance):
     workers, queues, held = world
     shuffled = {worker: chance.sample(held[worker], len(held[worker])) for worker in chance.sample(sorted(held), len(held))}
-    assert plan(workers, queues, held) == plan(chance.sample(workers, len(workers)), set(queues), shuffled)
+    assert plan_shares(workers, queues, held) == plan_shares(chance.sample(workers, len(workers)), set(queues), shuffled)
 
 
 @given(worlds())
 def test_a_plan_that_is_carried_out_stays_as_it_is(world):
     workers, queues, held = world
-    planned = plan(workers, queues, held)
-    assert plan(workers, queues, planned) == planned
+    planned = plan_shares(workers, queues, held)
+    assert plan_shares(workers, queues, planned) == planned
 
 
 @given(worlds())
@@ -73,15 +80,15 @@ def test_only_what_is_over_the_share_moves(world):
     ranked = sorted((counts[worker] for worker in workers), reverse=True)
     fewest = sum(max(0, count - least - (place < rest)) for place, count in enumerate(ranked))
     clean = {worker: [queue for queue, owner in owned.items() if owner == worker] for worker in workers}
-    assert moves(clean, plan(workers, queues, held)) == fewest
+    assert moves(clean, plan_shares(workers, queues, held)) == fewest
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(2, 199), st.integers(1, 2000))
 def test_a_joining_worker_moves_one_share_and_no_more(count, queue_count):
     workers, queues = names("worker", count), names("queue", queue_count)
-    before = plan(workers, queues, {})
-    joined = plan([*workers, "worker-99999"], queues, before)
+    before = plan_shares(workers, queues, {})
+    joined = plan_shares([*workers, "worker-99999"], queues, before)
     assert moves(before, joined) == len(joined["worker-99999"]) <= queue_count // (count + 1) + 1
 
 
@@ -89,9 +96,9 @@ def test_a_joining_worker_moves_one_share_and_no_more(count, queue_count):
 @given(st.integers(2, 200), st.integers(1, 2000), st.randoms())
 def test_when_workers_die_only_their_queues_move(count, queue_count, chance):
     workers, queues = names("worker", count), names("queue", queue_count)
-    before = plan(workers, queues, {})
+    before = plan_shares(workers, queues, {})
     left = sorted(chance.sample(workers, chance.randint(1, count - 1)))
-    after = plan(left, queues, before)
+    after = plan_shares(left, queues, before)
     survivors = {worker: before[worker] for worker in left}
     assert moves(survivors, after) == 0
     assert max(sizes(after)) - min(sizes(after)) <= 1
@@ -107,11 +114,11 @@ def test_it_stays_balanced_and_calm_through_a_long_life():
             following += 1
         else:
             workers.remove(chance.choice(workers))
-        planned = plan(workers, queues, held)
+        planned = plan_shares(workers, queues, held)
         share = len(queues) // len(workers) + 1
         assert moves({worker: held.get(worker, []) for worker in workers}, planned) <= (share if joins else 0)
         held = planned
 
 
-def test_without_workers_there_is_no_plan():
-    assert plan([], ["a"], {"gone": ["a"]}) == {}
+def test_without_workers_there_is_no_plan_shares():
+    assert plan_shares([], ["a"], {"gone": ["a"]}) == {}
