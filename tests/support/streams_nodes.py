@@ -5,13 +5,13 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
-from streams_world import PLAIN, serve
+from http_server import app_of, open_http_server
+from streams_world import PLAIN
 
 from conftest import own_database
 from meantime.api.streams import event_types, publishing, storages, timelines
@@ -65,15 +65,12 @@ async def open_node(
         )
         wanted = replace(StreamsOptions(id, place.kafka, min_retention_ms=1000), **options)
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
-        wrap = partial(PublishShortcut, publisher=streams.publisher) if shortcut else _as_it_is
-        url = await opened.enter_async_context(serve(ROUTES, {"streams": streams}, wrap))
+        app = app_of(ROUTES, streams=streams)
+        served = PublishShortcut(app, streams.publisher) if shortcut else app
+        server = await opened.enter_async_context(open_http_server(served))
         await asyncio.wait_for(streams.barrier.wait_registered(), 10)
         await eventually(streams.storages.all)
-        yield Node(id, url, streams, session, database)
-
-
-def _as_it_is(app: Any) -> Any:
-    return app
+        yield Node(id, server.url, streams, session, database)
 
 
 @asynccontextmanager

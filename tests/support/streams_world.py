@@ -5,7 +5,7 @@ Timelines are closed and opened here by hand, in the way a switch leaves them, s
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +14,9 @@ from uuid import uuid4
 
 import httpx
 from confluent_kafka import Producer
-from litestar import Litestar
-from litestar.di import Provide
+from http_server import app_of, open_http_server
 
 from conftest import own_database
-from meantime.api.edge import Edge, Limits
-from meantime.api.problems import HANDLERS
-from meantime.api.server import Listening, make_server
 from meantime.api.streams import cursors as cursor_routes
 from meantime.api.streams import reading as reading_routes
 from meantime.api.subscriptions import subscriptions as subscription_routes
@@ -55,35 +51,6 @@ class Served:
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30.0), verify=PLAIN)
-
-
-@asynccontextmanager
-async def serve(
-    routes: Sequence[Any], services: dict[str, Any], wrap: Callable[[Any], Any] = lambda app: app
-) -> AsyncIterator[str]:
-    app = Litestar(
-        list(routes),
-        dependencies={name: _provide(service) for name, service in services.items()},
-        exception_handlers=HANDLERS,
-        request_max_body_size=None,
-        openapi_config=None,
-    )
-    edge = Edge(wrap(app), clock=CLOCK, limits=Limits(64 * 1024, 1 << 20, 5.0), door=None)
-    listening = Listening("127.0.0.1", 0, 64 * 1024, header_timeout=5.0, max_connections=500, stop_timeout=3)
-    server = make_server(edge, listening)
-    task = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-        await asyncio.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        edge.stopping.set()
-        server.should_exit = True
-        await task
-
-
-def _provide(service: Any) -> Provide:
-    return Provide(lambda: service, sync_to_thread=False)
 
 
 @dataclass
@@ -242,8 +209,8 @@ async def open_reader(
                 open_subscriptions(reading, database, session, listener, CLOCK, node_id=node_id)
             )
             routes += subscription_routes.ROUTES
-        url = await opened.enter_async_context(serve(routes, served))
-        yield Served(url, catalog, served.get("subscriptions"))
+        server = await opened.enter_async_context(open_http_server(app_of(routes, **served)))
+        yield Served(server.url, catalog, served.get("subscriptions"))
 
 
 class Reader:

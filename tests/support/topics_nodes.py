@@ -1,7 +1,6 @@
 """Nodes that serve nothing but topics, in this process, over real HTTP and a real PostgreSQL."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,12 +8,9 @@ from uuid import uuid4
 
 import httpx
 import psycopg
-from litestar import Litestar
-from litestar.di import Provide
+from http_server import app_of, open_http_server
 
-from meantime.api.edge import Edge, Limits
-from meantime.api.problems import HANDLERS
-from meantime.api.server import Listening, make_server
+from meantime.api.edge import Edge
 from meantime.api.topics import topics as topics_api
 from meantime.clock import Clock, SystemClock
 from meantime.database.listener import open_listener
@@ -55,26 +51,13 @@ async def open_node(
     uri: str, node_id: str = "node-1", clock: Clock | None = None, options: Options | None = None
 ) -> AsyncIterator[TopicsNode]:
     clock, health = clock or SystemClock(), SwitchableHealth()
-    listening = socket.create_server(("127.0.0.1", 0))
-    # As uvloop does it in a node. Without it each answer waits 40 ms for the client to acknowledge its headers.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    async with open_listener(uri) as listener, open_topics(uri, listener, clock, health, node_id, options) as topics:
-        app = Litestar(
-            topics_api.ROUTES,
-            dependencies={"topics": Provide(lambda: topics, sync_to_thread=False, use_cache=True)},
-            exception_handlers=HANDLERS,
-            openapi_config=None,
-            logging_config=None,
-        )
-        edge = Edge(app, clock=clock, limits=Limits(65536, 64 << 20, 30), door=None)
-        server = make_server(edge, Listening("127.0.0.1", 0, 65536, 10, 4096, 2))
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        async with httpx.AsyncClient(base_url=url, timeout=70, verify=False) as http:
-            yield TopicsNode(url, uri, topics, health, http, edge)
-        edge.stopping.set()
-        server.should_exit = True
-        await serving
+    async with (
+        open_listener(uri) as listener,
+        open_topics(uri, listener, clock, health, node_id, options) as topics,
+        open_http_server(app_of(topics_api.ROUTES, topics=topics), clock) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=70, verify=False) as http,
+    ):
+        yield TopicsNode(server.url, uri, topics, health, http, server.edge)
 
 
 @asynccontextmanager

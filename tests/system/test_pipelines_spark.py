@@ -26,7 +26,7 @@ from meantime.pipelines.archive.journal import Entry
 from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.buffer.endpoints import Endpoint
 from meantime.pipelines.events.event_source import EventsReader
-from meantime.pipelines.spark.environment import session
+from meantime.pipelines.session import session
 from meantime.pipelines.spark.meters import Lateness
 from meantime.pipelines.spark.options import Broker, events_options
 from meantime.pipelines.topics.bulk import messages, planned, read_files
