@@ -7,6 +7,7 @@ from ssl import SSLContext
 from typing import Self, Unpack
 
 import httpx
+import structlog
 
 from meantime.sdk.calls import cluster, cursors, leasing, scheduling, streams, subscribing, timers
 from meantime.sdk.consuming.async_lease import AsyncLease
@@ -24,6 +25,8 @@ from meantime.sdk.reading import (
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
+
+log = structlog.get_logger(__name__)
 
 
 class AsyncClient(AsyncSender):
@@ -109,6 +112,15 @@ class AsyncClient(AsyncSender):
     find_timer = async_method(timers.find_timer)
     timer_load = async_method(timers.timer_load)
     timer_status = async_method(timers.timer_status)
+
+    async def learn_nodes(self) -> None:
+        """Find out the other nodes of the cluster, to ask them, too, when one does not answer.
+
+        A node that speaks TLS is verified. One that does not is left out if this client has a key or was given an
+        `https://` address, unless both are on this machine: the key never goes out in the clear.
+        """
+        for url, why in self.core.learn([node.url for node in await self.nodes()]).items():
+            log.warning("node_left_out", url=url, reason=why)
 
     @property
     def drift_ms(self) -> float:

@@ -9,14 +9,14 @@ to send next and judges what came back:
 Nodes are equal. After a failure the next one of the list is asked, and stays the preferred one for later calls.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
-from urllib.parse import urlsplit
 
-from meantime.errors import Invalid, Unreachable
+from meantime.errors import Unreachable
 from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.drift import HEADER, Drift
+from meantime.sdk.node_urls import node_urls, why_unusable
 from meantime.sdk.problems import error_of
 from meantime.sdk.retries import Retries, asked_pause, may_repeat_after
 
@@ -54,19 +54,6 @@ class Identity:
         return named | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
 
 
-def addresses(urls: str | Sequence[str]) -> tuple[str, ...]:
-    """`"http://a:1,http://b:2"` or a list of addresses, checked."""
-    parts = urls.split(",") if isinstance(urls, str) else list(urls)
-    found = tuple(part.strip().rstrip("/") for part in parts if part.strip())
-    for address in found:
-        split = urlsplit(address)
-        if split.scheme not in ("http", "https") or not split.hostname:
-            raise Invalid(f"{address!r} is not the address of a node; write it as http://host:port")
-    if not found:
-        raise Invalid("give the address of at least one node, as in http://127.0.0.1:8080")
-    return found
-
-
 class Core:
     def __init__(
         self,
@@ -77,7 +64,8 @@ class Core:
         retries: Retries | None = None,
         drift: Drift | None = None,
     ) -> None:
-        self.urls = addresses(urls)
+        self._given = self._urls = node_urls(urls)
+        self._left_out: set[str] = set()
         self.identity = identity
         self.timeout = timeout
         self.retries = retries or Retries()
@@ -86,9 +74,27 @@ class Core:
         self._preferred = 0
 
     @property
+    def urls(self) -> tuple[str, ...]:
+        """The nodes that may be asked: those that were given, and those that were learned."""
+        return self._urls
+
+    @property
     def url(self) -> str:
         """The node that is asked next."""
-        return self.urls[self._preferred]
+        return self._urls[self._preferred]
+
+    def learn(self, urls: Iterable[str]) -> dict[str, str]:
+        """Ask these nodes, too, as far as that is safe; returns those that are left out for the first time, and why."""
+        left_out = {}
+        for url in dict.fromkeys(url.strip().rstrip("/") for url in urls):
+            if not url or url in self._urls or url in self._left_out:
+                continue
+            if why := why_unusable(url, self._given, has_key=self.identity.key is not None):
+                self._left_out.add(url)
+                left_out[url] = why
+            else:
+                self._urls += (url,)
+        return left_out
 
     def begin(self, call: Call[T], *, retry_for: float | None = None) -> "Exchange[T]":
         return Exchange(self, call, self.retries.retry_for if retry_for is None else retry_for)
@@ -101,7 +107,7 @@ class Core:
     def turn_away(self, url: str) -> None:
         """Prefer the node after this one, unless another call has turned already."""
         if self.url == url:
-            self._preferred = (self._preferred + 1) % len(self.urls)
+            self._preferred = (self._preferred + 1) % len(self._urls)
 
 
 class Exchange(Generic[T]):

@@ -20,7 +20,7 @@ from meantime import metrics
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.errors import Invalid, MeantimeError
 from meantime.sdk.async_client import AsyncClient
-from meantime.sdk.core import addresses
+from meantime.sdk.node_urls import node_urls
 from meantime.tasks import running
 from meantime.workers.app import App
 from meantime.workers.balancing.balancer import Work
@@ -84,7 +84,7 @@ async def open_worker(app: App, options: WorkerOptions, stop: asyncio.Event) -> 
     async with AsyncExitStack() as stack:
         stack.callback(threads.close)
         context = await stack.enter_async_context(entered(app.context))
-        urls = addresses(",".join(options.urls))
+        urls = node_urls(",".join(options.urls))
         urls = tuple(random.sample(urls, len(urls)))
         client = await stack.enter_async_context(AsyncClient(urls, options.key, producer_group=app.name))
         session = await stack.enter_async_context(open_session(options.session()))
@@ -179,11 +179,9 @@ class Worker:
 
     async def _learn_nodes(self) -> None:
         """Streams can go to any node; know them all, so that one of them may die."""
-        core = self._client.core
         while True:
             try:
-                urls = [node.url.rstrip("/") for node in await self._client.nodes() if node.url]
-                core.urls += tuple(url for url in urls if url not in core.urls)
+                await self._client.learn_nodes()
             except MeantimeError as error:
                 log.debug("nodes_unknown", detail=error.detail)
             await asyncio.sleep(NODES_EVERY)

@@ -3,8 +3,9 @@ import pytest
 from meantime.errors import BarrierTimeout, Conflict, Invalid, MeantimeError, NotFound, Unavailable, Unreachable
 from meantime.sdk.calls import scheduling, streams
 from meantime.sdk.calls.call import Answer, Call, path
-from meantime.sdk.core import Core, Done, Identity, Pause, addresses
+from meantime.sdk.core import Core, Done, Identity, Pause
 from meantime.sdk.drift import Drift
+from meantime.sdk.node_urls import node_urls, why_unusable
 from meantime.sdk.problems import error_of
 from meantime.sdk.retries import Retries
 
@@ -159,12 +160,12 @@ def test_an_error_that_is_no_problem_document_is_an_error_all_the_same(content: 
 @pytest.mark.parametrize("urls", ["", " , ", "localhost:8080", "ftp://x", "http://"])
 def test_what_is_no_address_is_refused_before_anything_is_sent(urls: str) -> None:
     with pytest.raises(Invalid):
-        addresses(urls)
+        node_urls(urls)
 
 
 def test_several_addresses_may_be_given() -> None:
-    assert addresses("http://a:1/, http://b:2") == (A, B)
-    assert addresses([A, B]) == (A, B)
+    assert node_urls("http://a:1/, http://b:2") == (A, B)
+    assert node_urls([A, B]) == (A, B)
 
 
 def test_names_are_quoted_in_paths() -> None:
@@ -177,3 +178,44 @@ def test_scheduling_makes_up_an_id_so_that_it_can_be_repeated() -> None:
     assert call.content is not None
     assert b'"after_ms":2000' in call.content
     assert b'"id":"' in call.content
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://b", "b:2", "http://", "http://b:no", "https://me:pass@b", "https://b?x=1", "http://[b"]
+)
+def test_what_a_cluster_calls_a_node_and_is_none_is_left_out(url: str) -> None:
+    core = core_with()
+    assert len(core.learn([url])) == 1
+    assert core.urls == (A,)
+
+
+def test_nodes_are_learned_once_and_left_out_with_one_warning() -> None:
+    core = Core("https://a:1", Identity("secret"))
+    assert core.learn(["https://a:1/", "https://b:2/", "https://b:2", "http://c:3", ""]) == {
+        "http://c:3": "the key would go out in the clear"
+    }
+    assert core.learn(["http://c:3"]) == {}
+    assert core.urls == ("https://a:1", "https://b:2")
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "learned", "usable"),
+    [
+        ("http://a:1", False, "http://b:2", True),
+        ("http://a:1", False, "https://b:2", True),
+        ("http://a:1", True, "http://b:2", False),
+        ("http://a:1", True, "https://b:2", True),
+        ("https://a:1", False, "http://b:2", False),
+        ("https://a:1", True, "http://b:2", False),
+        ("https://a:1", True, "http://127.0.0.1:2", False),
+        ("http://127.0.0.1:1", True, "http://b:2", False),
+        ("http://127.0.0.1:1", True, "http://127.0.0.1:2", True),
+        ("http://127.0.0.1:1", True, "http://localhost:2", True),
+        ("http://localhost:1", True, "http://[::1]:2", True),
+        ("http://127.0.0.1:1", True, "http://127.0.0.1.example.org:2", False),
+        ("http://127.0.0.1:1", True, "HTTP://b:2", False),
+        ("https://127.0.0.1:1", True, "http://127.0.0.1:2", True),
+    ],
+)
+def test_a_learned_node_is_used_where_nothing_secret_goes_out_in_the_clear(given, key, learned, usable) -> None:
+    assert (why_unusable(learned, [given], has_key=key) is None) is usable

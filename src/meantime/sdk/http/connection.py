@@ -21,6 +21,7 @@ import httpx
 
 from meantime.sdk.calls.call import Answer
 from meantime.sdk.core import Request
+from meantime.sdk.node_urls import is_loopback
 
 CONNECT_FOR = 5.0
 #: A node closes idle connections later than this.
@@ -37,7 +38,7 @@ def direct(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     if not url.startswith(SCHEME) or "@" in url:
         return False
-    return host in ("127.0.0.1", "localhost", "::1") or not getproxies().keys() & {"http", "all"} or bool(proxy_bypass(host))
+    return is_loopback(url) or not getproxies().keys() & {"http", "all"} or bool(proxy_bypass(host))
 
 
 class Wires:
@@ -162,6 +163,8 @@ async def connect(place: Place, make: Callable[[], W]) -> W:
 
 def written(request: Request) -> tuple[Place, list[bytes]]:
     """Where a request goes, and what is sent there."""
+    if not request.url.startswith(SCHEME):
+        raise httpx.UnsupportedProtocol(f"{request.url} cannot be asked over a plain connection")
     authority, _, target = request.url.removeprefix(SCHEME).partition("/")
     return _place(authority), [_head(request, authority, target), request.content or b""]
 

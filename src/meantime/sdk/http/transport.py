@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from threading import Lock
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import httpx
 
@@ -19,6 +20,7 @@ from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.core import Core, Done, Pause, Request, reason
 from meantime.sdk.http.connection import CONNECT_FOR, Wires, direct
 from meantime.sdk.http.streaming import Streams
+from meantime.sdk.node_urls import is_secure
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,19 +49,52 @@ class AsyncStream:
     chunks: AsyncIterator[bytes]
 
 
+H = TypeVar("H", httpx.Client, httpx.AsyncClient)
+
+
+class ByScheme(Generic[H]):
+    """One httpx client for `https://` nodes, which verifies them, and one for all others. Each is made when it is needed:
+    to load the trusted certificates takes longer than all else at the start."""
+
+    def __init__(self, make: Callable[[SSLContext | bool], H], verify: SSLContext | bool) -> None:
+        self._make: Callable[[SSLContext | bool], H] = make
+        self._verify = verify
+        self._made: dict[bool, H] = {}
+        self._making = Lock()
+        self._closed = False
+
+    def of(self, url: str) -> H:
+        secure = is_secure(url)
+        with self._making:
+            if self._closed:
+                raise RuntimeError("the client has been closed")
+            if secure not in self._made:
+                self._made[secure] = self._make(self._verify if secure else False)
+            return self._made[secure]
+
+    def close(self) -> list[H]:
+        """What was made and has to be closed; nothing is made any more."""
+        with self._making:
+            self._closed = True
+            return list(self._made.values())
+
+
 class Sender:
     """Sends calls and blocks until they are done. May be used by many threads."""
 
     def __init__(self, core: Core, verify: SSLContext | bool, transport: httpx.BaseTransport | None) -> None:
         self.core = core
-        self._http = httpx.Client(verify=_trust(core, verify), transport=transport, limits=LIMITS, mounts=DIRECT)
+        self._clients = ByScheme(
+            lambda trust: httpx.Client(verify=trust, transport=transport, limits=LIMITS, mounts=DIRECT), verify
+        )
 
     def send(self, call: Call[T], *, retry_for: float | None = None) -> T:
         exchange = self.core.begin(call, retry_for=retry_for)
         while True:
             outcome: Done[T] | Pause
             try:
-                response = self._http.request(**_arguments(exchange.request()))
+                request = exchange.request()
+                response = self._clients.of(request.url).request(**_arguments(request))
             except httpx.TransportError as error:
                 outcome = exchange.failed(error, arrived=not isinstance(error, NEVER_SENT))
             else:
@@ -75,8 +110,9 @@ class Sender:
             with ExitStack() as opened:
                 outcome: Done[Any] | Pause
                 try:
-                    arguments = _arguments(exchange.request(), silence_for)
-                    response = opened.enter_context(self._http.stream(**arguments))
+                    request = exchange.request()
+                    http = self._clients.of(request.url)
+                    response = opened.enter_context(http.stream(**_arguments(request, silence_for)))
                     if response.is_error:
                         response.read()
                 except httpx.TransportError as error:
@@ -89,7 +125,8 @@ class Sender:
             time.sleep(outcome.seconds)
 
     def close(self) -> None:
-        self._http.close()
+        for client in self._clients.close():
+            client.close()
 
 
 class AsyncSender:
@@ -97,9 +134,13 @@ class AsyncSender:
 
     def __init__(self, core: Core, verify: SSLContext | bool, transport: httpx.AsyncBaseTransport | None) -> None:
         self.core = core
-        self._http = httpx.AsyncClient(verify=_trust(core, verify), transport=transport, limits=LIMITS, mounts=DIRECT)
-        self._wires = Wires() if transport is None and all(map(direct, core.urls)) else None
+        self._clients = ByScheme(
+            lambda trust: httpx.AsyncClient(verify=trust, transport=transport, limits=LIMITS, mounts=DIRECT), verify
+        )
+        self._wires = Wires()
         self._streams = Streams()
+        self._direct: dict[str, bool] = {}
+        self._may_be_direct = transport is None
 
     async def send(self, call: Call[T], *, retry_for: float | None = None) -> T:
         exchange = self.core.begin(call, retry_for=retry_for)
@@ -116,9 +157,16 @@ class AsyncSender:
             await asyncio.sleep(outcome.seconds)
 
     async def _ask(self, request: Request) -> Answer:
-        if self._wires is not None:
+        if self._is_direct(request.url):
             return await self._wires.request(request)
-        return _answer(await self._http.request(**_arguments(request)))
+        return _answer(await self._clients.of(request.url).request(**_arguments(request)))
+
+    def _is_direct(self, url: str) -> bool:
+        """Each node is judged by itself, once: what the environment says of proxies takes long to read."""
+        node = url[: url.find("/", url.find("//") + 2)]
+        if node not in self._direct:
+            self._direct[node] = self._may_be_direct and direct(node)
+        return self._direct[node]
 
     @asynccontextmanager
     async def stream(self, call: Call[Any], *, silence_for: float) -> AsyncIterator[AsyncStream]:
@@ -138,27 +186,22 @@ class AsyncSender:
             await asyncio.sleep(outcome.seconds)
 
     def _open(self, request: Request, silence_for: float) -> AbstractAsyncContextManager[Opened]:
-        if self._wires is not None:
+        if self._is_direct(request.url):
             return self._streams.opened(request, silence_for)
         return self._open_with_httpx(request, silence_for)
 
     @asynccontextmanager
     async def _open_with_httpx(self, request: Request, silence_for: float) -> AsyncIterator[Opened]:
-        async with self._http.stream(**_arguments(request, silence_for)) as response:
+        async with self._clients.of(request.url).stream(**_arguments(request, silence_for)) as response:
             if response.is_error:
                 await response.aread()
             yield _answer(response, whole=response.is_error), response.aiter_raw()
 
     async def aclose(self) -> None:
-        if self._wires is not None:
-            self._wires.close()
+        self._wires.close()
         self._streams.close()
-        await self._http.aclose()
-
-
-def _trust(core: Core, verify: SSLContext | bool) -> SSLContext | bool:
-    """Certificates are loaded only where they are looked at: it takes longer than all else at the start."""
-    return verify if any(url.startswith("https:") for url in core.urls) else False
+        for client in self._clients.close():
+            await client.aclose()
 
 
 def _chunks(response: httpx.Response) -> Iterator[bytes]:
