@@ -23,8 +23,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime import Client
-from meantime.pipelines import events, register, write_topic
-from meantime.pipelines.spark import session
+from meantime.pipelines import events, register, session, write_topic
 from meantime.stack.session import running
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from uuid import uuid4
 from pyspark.sql import functions as f
 
 from meantime import Client
-from meantime.pipelines import events, write_topic
-from meantime.pipelines.spark import session
+from meantime.pipelines import events, session, write_topic
 from meantime.stack.discovery import discover
 
 spark = session("campaign")

@@ -1,16 +1,22 @@
 """The parts of pipelines that need no service."""
 
-import zlib
+import sys
 from base64 import b64decode
 from collections import Counter
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
+from meantime.cli.exits import NOT_RUNNING
+from meantime.cli.main import run
 from meantime.cli.pipeline.spark import told
 from meantime.errors import Invalid, NotFound
 from meantime.pipelines.archive.compaction import compact, is_over
@@ -18,14 +24,18 @@ from meantime.pipelines.archive.journal import Entry, Journal
 from meantime.pipelines.archive.json_schema import fields_type, spark_type
 from meantime.pipelines.buffer.carrying import Carried, Header, unpacked
 from meantime.pipelines.buffer.event_type_target import Intent, chunks, mark, went_out
-from meantime.pipelines.forecast.chart import bar_chart
-from meantime.pipelines.forecast.forecast import Series, past_of, rates, warnings
+from meantime.pipelines.forecast.chart import COLOURS, SIZE, TOO_MUCH, bar_chart, grouped
+from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings
 from meantime.pipelines.forecast.planned_load import merged
 from meantime.pipelines.spark.meters import Lateness
 from meantime.pipelines.topics.copying import COLUMNS, encoded
 from meantime.pipelines.topics.topic_rows import Judge, Reject, check_columns, judged
 from meantime.sdk.messages import Slot
 from meantime.topics.model import NewMessage, Settings, Topic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NOW = 1_700_000_000_000
 JUDGE = Judge(Topic(1, "t", 1, Settings(max_future_ms=1000, max_body_bytes=20)), "g", NOW, "job", 3)
@@ -198,13 +208,48 @@ def test_capacities_come_from_metrics_and_the_past_from_hours() -> None:
     assert (past.hours, past.mean, past.peak) == (3, 1.0, 2.0)
 
 
-def test_a_chart_is_a_png_of_its_size() -> None:
-    picture = bar_chart([[1, 2, 3], [0, 5, 0]], ("05-01 09:00", "05-01 10:00"), 4)
-    assert picture.startswith(b"\x89PNG")
-    pixels = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
-    assert len(pixels) == 360 * (1 + 3 * 960)
-    assert bytes((214, 39, 40)) in pixels
-    assert bar_chart([], ("", "")).startswith(b"\x89PNG")
+def coming(*counts: list[int], capacity: float | None = None) -> Forecast:
+    series = [Series(f"topic-{number}", one, capacity) for number, one in enumerate(counts)]
+    return Forecast(NOW, 60_000, series, [], list(warnings(series, NOW, 60_000)))
+
+
+def shows(pixels: "NDArray[np.float32]", colour: str) -> bool:
+    return bool((abs(pixels[..., :3] - to_rgb(colour)) < 0.01).all(axis=-1).any())
+
+
+def test_a_chart_is_a_png_of_the_size_that_was_asked_for() -> None:
+    pixels = imread(BytesIO(bar_chart(coming([1, 2, 3], [0, 5, 0], capacity=0.05), "1m", (900, 420))))
+    assert pixels.shape[:2] == (420, 900)
+    assert all(shows(pixels, colour) for colour in (*COLOURS[:2], TOO_MUCH))
+    assert not shows(pixels, COLOURS[2])
+
+
+def test_a_chart_of_nothing_has_no_bars() -> None:
+    for nothing in (coming(), coming([0, 0, 0], capacity=1.0)):
+        pixels = imread(BytesIO(bar_chart(nothing, "1m")))
+        assert pixels.shape[:2] == (SIZE[1], SIZE[0])
+        bars = pixels[: SIZE[1] - 60]  # the legend is below them
+        assert not shows(bars, COLOURS[0])
+
+
+def test_series_for_which_there_is_no_colour_are_drawn_together() -> None:
+    series = [Series(name, [count, 1]) for name, count in (("small", 1), ("large", 9), ("tiny", 0), ("middle", 5))]
+    assert [(one.name, one.counts) for one in grouped(series, 3)] == [
+        ("large", [9, 1]),
+        ("middle", [5, 1]),
+        ("2 others", [1, 2]),
+    ]
+    assert grouped(series, 4) == series
+
+
+def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Before anything else: there is no cluster here."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setenv("MEANTIME_DATA", str(tmp_path))
+    assert run(["pipeline", "forecast", "--png", str(tmp_path / "week.png")]) == NOT_RUNNING
+    assert "pip install 'meantime[plot]'" in capsys.readouterr().err
 
 
 def test_new_load_stands_on_top_of_what_is_there() -> None:

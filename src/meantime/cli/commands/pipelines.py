@@ -272,7 +272,7 @@ def forecast(
         float | None, typer.Option(min=0, help="Messages per second that consumers can do, if you know it.")
     ] = None,
     archive: Annotated[Path | None, typer.Option(help="An archive, for rates of the past.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw it into this PNG file; needs meantime[plot].")] = None,
     url: Url = None,
     key: Key = None,
     data: Data = None,
@@ -284,10 +284,11 @@ def forecast(
     """
     from meantime.cli.commands.load import fitting_step
     from meantime.pipelines.events.layout import client_of
-    from meantime.pipelines.forecast.chart import bar_chart
+    from meantime.pipelines.forecast.chart import bar_chart, need_matplotlib
     from meantime.pipelines.forecast.forecast import forecast as look
 
     if png:
+        need_matplotlib()
         writable_file(png, "--png")
     found = find_cluster(url, key, data, None)
     ahead = duration(span, "--for")
@@ -297,9 +298,7 @@ def forecast(
         begin -= begin % slot_for
         coming = look(client, topics or [], (begin, ahead, slot_for), capacity, archive)
     if png:
-        limits = [one.capacity * slot_for for one in coming.series if one.capacity]
-        labels = clock_time(coming.from_ms)[5:16], clock_time(round((begin + ahead) * 1000))[5:16]
-        png.write_bytes(bar_chart([one.counts for one in coming.series], labels, sum(limits) or None))
+        png.write_bytes(bar_chart(coming, human(slot_for)))
     print_json(coming) if json else _show_forecast(coming)
 
 
