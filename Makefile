@@ -27,13 +27,12 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# `meantime up` does this by itself and goes on meanwhile; six lanes of tests would do it all at once, and beside the tests.
+# `meantime up` does this by itself when the machine is idle; six lanes of tests would do it all at once, and beside the tests.
 # One test runs on the Java that comes with the packages. What pytest compiles, the lanes would each compile for themselves.
 $(PREPARED): $(READY)
-	@echo "Fetching Kafka and preparing Java's classes (three minutes the first time) ..."
-	@for service in zookeeper kafka futures; do echo "  $$service"; $(BIN)/python -m meantime.stack.class_archives $$service >/dev/null 2>&1; done
-	@for service in zookeeper kafka; do echo "  $$service on the bundled Java"; \
-	  JAVA_HOME= PATH=$(VENV) $(abspath $(BIN)/python) -m meantime.stack.class_archives $$service >/dev/null 2>&1; done
+	@echo "Fetching Kafka and making class archives for Java (two minutes the first time) ..."
+	@$(BIN)/python -m meantime.stack.class_archives zookeeper kafka futures 2>/dev/null
+	@JAVA_HOME= PATH=$(VENV) $(abspath $(BIN)/python) -m meantime.stack.class_archives zookeeper kafka 2>/dev/null
 	@$(BIN)/pytest --collect-only -q $(SERVICES) >/dev/null
 	@touch $@
 

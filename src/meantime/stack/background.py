@@ -81,6 +81,8 @@ def main(write: int, options: Options) -> int:
             serve(options, tell)
         except MeantimeError as error:
             tell(Event("failed", detail=error.detail))
+            # The caller may have stopped listening; this goes to the supervisor's log.
+            print(error.detail, file=sys.stderr)
             return 1
     return 0
 

@@ -46,6 +46,9 @@ class Child:
                 await self._launch()
                 break
             except StackError as error:
+                if self.spec.optional:
+                    self._say("note", f"did not work: {_why(error)}")
+                    return
                 if not left or self.spec.once:
                     raise
                 self._say("died", f"{_why(error)}; trying again")
@@ -137,11 +140,19 @@ class Child:
             await asyncio.sleep(min(1.0, max(_PROBE_EVERY, (now - began) / 20)))
 
     async def _finished(self) -> None:
+        """Wait for its end; meanwhile the last line of its log says how far it has come."""
+        began = time.monotonic()
+        working = asyncio.ensure_future(self._wait())
         try:
-            async with asyncio.timeout(self.spec.ready_within):
-                code = await self._wait()
-        except TimeoutError:
-            raise self._not_up(f"not finished after {self.spec.ready_within:.0f} s") from None
+            while not (await asyncio.wait({working}, timeout=_TELL_EVERY))[0]:
+                took = time.monotonic() - began
+                if took > self.spec.ready_within:
+                    raise self._not_up(f"not finished after {took:.0f} s")
+                if progress := last_lines(self.spec.log, 1).strip():
+                    self._say("waiting", f"its end ({progress})", seconds=took)
+            code = working.result()
+        finally:
+            working.cancel()
         if code != 0:
             raise self._not_up(how_it_ended(code))
         self._process = None

@@ -1,6 +1,8 @@
-"""Trial runs of the processes on Java, each by a process of its own: `python -m meantime.stack.class_archives kafka`.
+"""Makes class archives, in a process of its own: `python -m meantime.stack.class_archives kafka`.
 
-It ends by itself when the classes are prepared, or cannot be. Stopped before, it takes what it has started along.
+Each service on Java is run once on trial, to learn which classes it loads. An archive only makes later starts faster, so a
+stack makes those that are missing when everything else is ready, at the lowest priority and when the machine is idle. The
+process ends by itself when the archives are made, or cannot be. Stopped before, it takes what it has started along.
 """
 
 import os
@@ -8,12 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from meantime.errors import MeantimeError
+from meantime.runtime import step_back
 from meantime.stack import ports
 from meantime.stack.folder import Folder
 from meantime.stack.java.classes import Classes, spark_classes
@@ -26,48 +29,68 @@ SERVICES = ("zookeeper", "kafka", "futures")
 """Kinds of processes whose classes can be prepared."""
 READY_WITHIN = 90.0
 SPARK_WITHIN = 300.0
+IDLE_WITHIN = 3600.0
+IDLE = "--when-idle"
 
 
-def trial_spec(folder: Folder, kind: str, *, late: bool) -> Spec:
+def archives_spec(folder: Folder, java: Java, specs: Sequence[Spec]) -> Spec:
+    """Makes what is missing for these processes once all of them are ready."""
+    kinds = missing_archives(java, {spec.kind for spec in specs})
     return Spec(
         kind="classes",
-        name=f"classes-{kind}",
-        command=(sys.executable, "-m", "meantime.stack.class_archives", kind),
-        log=folder.logs / f"classes-{kind}.log",
+        name="class-archives",
+        command=(sys.executable, "-m", "meantime.stack.class_archives", IDLE, *kinds),
+        log=folder.logs / "class-archives.log",
+        depends=tuple(spec.name for spec in specs),
         once=True,
-        late=late,
-        ready_within=900.0,
+        late=True,
+        optional=True,
+        ready_within=IDLE_WITHIN + 1800.0,
     )
 
 
-def unprepared(java: Java) -> tuple[str, ...]:
-    """Kinds of processes whose classes nobody has prepared for this Java yet."""
-    return tuple(kind for kind in SERVICES if classes_of(kind, java).are_missing())
+def missing_archives(java: Java, kinds: Collection[str]) -> tuple[str, ...]:
+    """Those kinds of processes for which this Java has no class archive yet."""
+    return tuple(kind for kind in SERVICES if kind in kinds and classes_of(kind, java).are_missing())
 
 
 def classes_of(kind: str, java: Java) -> Classes:
     if kind == "kafka":
-        return Classes(java, kafka.class_path(_kafka_jars(java)))
+        return Classes(java, kafka.class_path())
     return Classes(java, zookeeper.class_path()) if kind == "zookeeper" else spark_classes(java)
 
 
-def main(kind: str) -> None:
+def main(arguments: Sequence[str]) -> None:
     # A signal must not leave a JVM behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     trials = {"kafka": _kafka, "zookeeper": _zookeeper, "futures": _spark}
-    # What cannot be prepared is only slower.
-    with suppress(MeantimeError, OSError):
-        java = find_java()
-        if kind == "futures":
-            ensure_jars("spark", java, lambda _: None)
-        classes_of(kind, java).prepare(partial(trials[kind], java))
+    jars = {"kafka": "kafka", "futures": "spark"}
+    if IDLE in arguments:
+        step_back(19)
+        _wait_until_idle()
+    for kind in (argument for argument in arguments if argument != IDLE):
+        print(f"  {kind}", flush=True)
+        # Without an archive a start is only slower.
+        with suppress(MeantimeError, OSError):
+            java = find_java()
+            if kind in jars:
+                ensure_jars(jars[kind], java, lambda _: None)
+            classes_of(kind, java).prepare(partial(trials[kind], java))
+
+
+def _wait_until_idle() -> None:
+    """Until half of the processors have had little to do for a minute. A busy machine is left alone until next time."""
+    deadline = time.monotonic() + IDLE_WITHIN
+    while os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
+        if time.monotonic() > deadline:
+            sys.exit("the machine is never idle: class archives are made another time")
+        time.sleep(5.0)
 
 
 def _kafka(java: Java, home: Path, option: str) -> str:
     listeners = kafka.Listeners(ports.choose(set()), ports.choose(set()))
-    jars = _kafka_jars(java)
-    _serve(kafka.kafka(Folder(home), java, jars, "kafka", listeners), option)
-    return kafka.class_path(jars)
+    _serve(kafka.kafka(Folder(home), java, "kafka", listeners), option)
+    return kafka.class_path()
 
 
 def _zookeeper(java: Java, home: Path, option: str) -> str:
@@ -105,7 +128,8 @@ def _started(command: list[str], environment: Mapping[str, str]) -> Iterator[sub
     process = None
     try:
         with _undisturbed():
-            process = subprocess.Popen(command, env=told, stdin=subprocess.DEVNULL, start_new_session=True)
+            # In a group of its own, but in this session: Linux weighs sessions, and this one has stepped back.
+            process = subprocess.Popen(command, env=told, stdin=subprocess.DEVNULL, stdout=sys.stderr, process_group=0)
         yield process
     finally:
         if process is not None:
@@ -127,9 +151,5 @@ def _undisturbed() -> Iterator[None]:
         signal.raise_signal(signal.SIGTERM)
 
 
-def _kafka_jars(java: Java) -> Path:
-    return ensure_jars("kafka", java, lambda _: None)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

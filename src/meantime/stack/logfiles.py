@@ -21,4 +21,4 @@ def last_lines(path: Path, count: int = 5) -> str:
     except OSError:
         return ""
     told = [line for line in lines if line.strip()]
-    return "\n".join(f"  {line[:300]}" for line in told[-count:])
+    return "\n".join(f"  {line[:600]}" for line in told[-count:])

@@ -29,6 +29,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     node_env: dict[str, str] = {}
     until_eof: bool = False
     wait_for_late: bool = False
+    class_archives: bool = False
+    """Make the class archives that are missing, once everything is ready: later starts are faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,11 @@ class Spec:
     prepare: Callable[[], None] | None = None
     account: Account | None = None
     once: bool = False
+    """Runs to its end, and what depends on it waits for that; never started again."""
     late: bool = False
     """Whether the stack is said to be ready before this one is: Spark needs most of a minute."""
-    """Runs to its end, and what depends on it waits for that; never started again."""
+    optional: bool = False
+    """Whether the stack goes on without it if it fails."""
     ready_within: float = 90.0
     stop_signal: int = signal.SIGTERM
     stop_within: float = 15.0

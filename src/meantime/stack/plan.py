@@ -1,21 +1,25 @@
 """Which processes a stack has, on which ports, and who waits for whom.
 
+                  jars-kafka
+                      │
     zookeeper   kafka-1 … kafka-K   postgres
-         └───────────┴──────┬──────────┤
+         └────────────┴─────┬──────────┤
                             │       migrate
-                            └──► node-1 … node-N
+                            └──► node-1 … node-N, oscillators, dispatcher, ledger ──┐
+                                                            jars-spark ─────────────┴──► futures ──► class-archives
 
+What is fetched or made once for all stacks of this user (`jars-…`, `class-archives`) is a process, too, while it is missing.
 A new kind of process is one more `Spec` in `specs_of`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from meantime.errors import StackError
 from meantime.stack import ports
-from meantime.stack.class_archives import trial_spec
+from meantime.stack.class_archives import archives_spec, missing_archives
 from meantime.stack.folder import Folder, Memory
+from meantime.stack.java.jars import are_missing, fetch_spec
 from meantime.stack.java.runtime import Java
 from meantime.stack.model import HOST, ROOT, Node, Options, Places, Spec
 from meantime.stack.services import kafka, nodes, postgres, timers, zookeeper
@@ -60,20 +64,23 @@ def places_of(folder: Folder, size: Size, numbers: Mapping[str, int]) -> Places:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What the services on Java run with."""
+def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[str, int], java: Java) -> tuple[Spec, ...]:
+    services = _services(folder, options, places, numbers, java)
+    needed = tuple(spec.name for spec in services)
+    specs = [*services, *(nodes.node(folder, places, which, needed, options.node_env) for which in places.nodes)]
+    if options.timers and options.migrate:
+        specs += timers.timers(folder, places, needed, options.node_env)
+    specs = _with_jars(folder, specs)
+    if not options.wait_for_late:
+        specs = _late_ones_last(specs)
+    if options.class_archives and missing_archives(java, {spec.kind for spec in specs}):
+        specs.append(archives_spec(folder, java, specs))
+    return tuple(specs)
 
-    java: Java
-    kafka_jars: Path
-    unprepared: tuple[str, ...] = ()
-    """Those whose classes are prepared before they start for the first time."""
 
-
-def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[str, int], tools: Tools) -> tuple[Spec, ...]:
-    java = tools.java
+def _services(folder: Folder, options: Options, places: Places, numbers: Mapping[str, int], java: Java) -> list[Spec]:
     clusters = [
-        kafka.kafka(folder, java, tools.kafka_jars, name, kafka.Listeners(numbers[name], numbers[f"{name}-controller"]))
+        kafka.kafka(folder, java, name, kafka.Listeners(numbers[name], numbers[f"{name}-controller"]))
         for name in cluster_names(len(places.kafka))
     ]
     services = [
@@ -83,26 +90,31 @@ def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[
     ]
     if options.migrate:
         services.append(nodes.migration(folder, places))
-    needed = tuple(spec.name for spec in services)
-    specs = (
-        *services,
-        *(nodes.node(folder, places, which, needed, options.node_env) for which in places.nodes),
-        *(timers.timers(folder, places, java, needed, options.node_env) if options.timers and options.migrate else ()),
-    )
-    return _with_trials(folder, specs, tools.unprepared)
+    return services
 
 
-def _with_trials(folder: Folder, specs: tuple[Spec, ...], unprepared: tuple[str, ...]) -> tuple[Spec, ...]:
-    """Whoever is late anyway is made even later by its trial, and nobody else is."""
-    trials = {
-        kind: trial_spec(folder, kind, late=late)
-        for kind, late in {s.kind: s.late for s in specs}.items()
-        if kind in unprepared
-    }
-    return (
-        *trials.values(),
-        *(replace(s, depends=(*s.depends, trials[s.kind].name)) if s.kind in trials else s for s in specs),
-    )
+def _with_jars(folder: Folder, specs: list[Spec]) -> list[Spec]:
+    """Jars that are missing are fetched while others start; only those who run on them wait."""
+    users = {"kafka": "kafka", "futures": "spark"}
+    late = {users[spec.kind]: spec.late for spec in specs if spec.kind in users}
+    fetches = {conf: fetch_spec(folder.logs, conf, late=late[conf]) for conf in late if are_missing(conf)}
+
+    def waits(spec: Spec) -> Spec:
+        fetch = fetches.get(users.get(spec.kind, ""))
+        return replace(spec, depends=(*spec.depends, fetch.name)) if fetch else spec
+
+    return [*fetches.values(), *map(waits, specs)]
+
+
+def _late_ones_last(specs: list[Spec]) -> list[Spec]:
+    """Spark takes a whole processor to start, so it starts when the others are ready."""
+    others = tuple(spec.name for spec in specs if not spec.late)
+
+    def waits(spec: Spec) -> Spec:
+        more = () if spec.once or not spec.late else (name for name in others if name not in spec.depends)
+        return replace(spec, depends=(*spec.depends, *more))
+
+    return list(map(waits, specs))
 
 
 def levels(specs: tuple[Spec, ...]) -> dict[str, int]:

@@ -22,9 +22,13 @@ def running(
     migrate: bool = True,
     timers: bool = False,
     node_env: dict[str, str] | None = None,
+    wait_for_late: bool = True,
     tell: Tell = lambda _: None,
 ) -> Iterator[Places]:
-    """Start a stack in `data`, give its addresses, stop it at the end, also if this process is killed."""
+    """Start a stack in `data`, give its addresses, stop it at the end, also if this process is killed.
+
+    Without `wait_for_late` the Spark job of timers may still be starting when the block begins.
+    """
     options = Options(
         data=str(data),
         nodes=nodes,
@@ -34,7 +38,7 @@ def running(
         timers=timers,
         node_env=node_env or {},
         until_eof=True,
-        wait_for_late=True,
+        wait_for_late=wait_for_late,
     )
     supervisor = launch(options, tell)
     try:

@@ -10,16 +10,14 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from meantime.errors import StackError
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
-from meantime.stack.class_archives import unprepared
 from meantime.stack.folder import Folder, Ledger
-from meantime.stack.java.jars import ensure_jars
 from meantime.stack.java.runtime import find_java
 from meantime.stack.model import Event, Options, Spec, Tell
 from meantime.stack.ports import reserved
@@ -43,21 +41,20 @@ def _serve_locked(folder: Folder, options: Options, tell: Tell) -> None:
     processes.stop_leftovers(ledger.memory.processes, lambda text: tell(Event("note", "", text)))
     ledger.change(supervisor=processes.mark(os.getpid()), ready=False, processes=())
     try:
-        specs = _prepare(folder, ledger, options, tell)
+        specs = _prepare(folder, ledger, options)
         with reserved(ledger.memory.ports.values()):
             asyncio.run(_supervise(specs, ledger, options, tell))
     finally:
         ledger.change(supervisor=None, ready=False)
 
 
-def _prepare(folder: Folder, ledger: Ledger, options: Options, tell: Tell) -> tuple[Spec, ...]:
+def _prepare(folder: Folder, ledger: Ledger, options: Options) -> tuple[Spec, ...]:
     java = find_java()
-    jars = ensure_jars("kafka", java, lambda text: tell(Event("fetching", "jars", text)))
     size = plan.size_of(options, ledger.memory)
     ports = plan.ports_of(size, options, ledger.memory)
     places = plan.places_of(folder, size, ports)
     ledger.change(nodes=size.nodes, kafka=size.kafka, ports=ports, places=places)
-    return plan.specs_of(folder, options, places, ports, plan.Tools(java, jars, unprepared(java)))
+    return plan.specs_of(folder, options, places, ports, java)
 
 
 async def _supervise(specs: tuple[Spec, ...], ledger: Ledger, options: Options, tell: Tell) -> None:
@@ -67,17 +64,29 @@ async def _supervise(specs: tuple[Spec, ...], ledger: Ledger, options: Options, 
     ready = {child.spec.name: asyncio.Event() for child in children}
     async with _stop_wish(options.until_eof) as stop:
         try:
-            if await _unless(stop, _together(_start(child, ready) for child in children if child not in late)):
-                ledger.change(ready=True)
-                for child in (child for child in late if not child.spec.once):
-                    tell(
-                        Event("note", "", f"{child.spec.name} is still starting; what it does comes late until it is ready")
-                    )
-                tell(Event("up"))
-                await _unless(stop, _together(_keep(child, ready) for child in children))
+            await _unless(stop, _run(children, late, ready, lambda: _up(ledger, late, tell)))
         finally:
             ledger.change(ready=False)
             await _stop(children)
+
+
+async def _run(children: list[Child], late: list[Child], ready: Mapping[str, asyncio.Event], up: Callable[[], None]) -> None:
+    """Start everything and keep it; `up` is called when all but the late ones are ready."""
+
+    async def in_time() -> None:
+        await _together(_start(child, ready) for child in children if child not in late)
+        up()
+        await _together(child.keep() for child in children if child not in late)
+
+    await _together([in_time(), *(_start_and_keep(child, ready) for child in late)])
+
+
+def _up(ledger: Ledger, late: list[Child], tell: Tell) -> None:
+    ledger.change(ready=True)
+    for child in late:
+        if not child.spec.once:
+            tell(Event("note", "", f"{child.spec.name} is still starting; what it does comes late until it is ready"))
+    tell(Event("up"))
 
 
 async def _start(child: Child, ready: Mapping[str, asyncio.Event]) -> None:
@@ -87,9 +96,8 @@ async def _start(child: Child, ready: Mapping[str, asyncio.Event]) -> None:
     ready[child.spec.name].set()
 
 
-async def _keep(child: Child, ready: Mapping[str, asyncio.Event]) -> None:
-    if not ready[child.spec.name].is_set():
-        await _start(child, ready)
+async def _start_and_keep(child: Child, ready: Mapping[str, asyncio.Event]) -> None:
+    await _start(child, ready)
     await child.keep()
 
 

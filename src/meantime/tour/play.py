@@ -23,7 +23,8 @@ def play() -> None:
     with tempfile.TemporaryDirectory(prefix="meantime-tour-") as folder:
         data = Path(folder)
         with (
-            running(data, nodes=3, kafka=2, timers=True, tell=lambda event: voice.say(line(event))) as places,
+            # Spark, which only the last chapter needs, starts while the others are played.
+            running(data, nodes=3, kafka=2, timers=True, wait_for_late=False, tell=lambda e: voice.say(line(e))) as places,
             httpx.Client(timeout=10, trust_env=False) as http,
         ):
             stage = Stage(data, places, voice, http)

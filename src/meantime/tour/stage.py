@@ -21,6 +21,7 @@ from rich.table import Table
 from meantime.errors import MeantimeError
 from meantime.stack.control import look
 from meantime.stack.folder import Folder
+from meantime.stack.logfiles import last_lines
 from meantime.stack.model import Places
 from meantime.stack.services.nodes import environment
 
@@ -84,6 +85,13 @@ class Stage:
 
     def kill(self, process: str) -> None:
         os.kill(self.pid_of(process), signal.SIGKILL)
+
+    def is_ready(self, process: str) -> bool:
+        """Whether the supervisor says so. Its own end would be the end of the tour, and its log says why."""
+        folder = Folder(self.data)
+        if not folder.is_locked():
+            raise TourFailed(f"the stack has ended:\n{last_lines(folder.logs / 'supervisor.log')}")
+        return any(row.name == process and row.state == "ready" for row in look(folder).alive)
 
     def nodes(self, url: str | None = None) -> dict[str, dict[str, Any]]:
         answer = self.http.get(f"{url or self.urls[0]}/nodes")

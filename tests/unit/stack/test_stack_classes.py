@@ -3,11 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from meantime.stack import plan
-from meantime.stack.folder import Folder, Memory
 from meantime.stack.java.classes import Classes
 from meantime.stack.java.runtime import Java
-from meantime.stack.model import Options
 
 
 @pytest.fixture
@@ -29,12 +26,15 @@ def test_other_jars_or_another_java_are_other_classes(classes, tmp_path):
     assert classes.file() == classes.file()
 
 
-def test_java_is_told_of_them_unless_they_could_not_be_prepared(classes):
+def test_java_is_told_of_an_archive_once_there_is_one(classes):
     assert classes.are_missing()
-    assert classes.options()[0] == f"-XX:SharedArchiveFile={classes.file()}"
+    assert classes.options() == ()
     classes.prepare(lambda folder, option: "no such path")
     assert not classes.are_missing()
     assert classes.options() == ()
+    classes.file().write_bytes(b"classes")
+    classes.file().with_suffix(".size").write_text("7")
+    assert classes.options()[0] == f"-XX:SharedArchiveFile={classes.file()}"
 
 
 def test_classes_that_were_cut_short_are_prepared_anew(classes):
@@ -57,15 +57,3 @@ def test_a_trial_that_fails_is_not_repeated(classes):
     classes.prepare(fail)
     assert len(tried) == 1
     assert [path.name for path in classes.file().parent.iterdir() if path.is_dir()] == []
-
-
-def test_a_trial_comes_before_its_service_and_a_late_one_keeps_nobody_waiting(tmp_path):
-    folder, options = Folder(tmp_path), Options(data=str(tmp_path), nodes=1, kafka=2)
-    size = plan.size_of(options, Memory())
-    numbers = plan.ports_of(size, options, Memory())
-    places = plan.places_of(folder, size, numbers)
-    tools = plan.Tools(Java(Path("java"), 17, bundled=False), tmp_path, unprepared=("kafka", "futures"))
-    made = {spec.name: spec for spec in plan.specs_of(folder, options, places, numbers, tools)}
-    assert [name for name, spec in made.items() if "classes-kafka" in spec.depends] == ["kafka-1", "kafka-2"]
-    assert [name for name, spec in made.items() if "classes-futures" in spec.depends] == ["futures"]
-    assert {name for name, spec in made.items() if spec.late} == {"classes-futures", "futures"}

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from meantime.errors import StackError
-from meantime.stack import plan, ports
+from meantime.stack import class_archives, plan, ports
 from meantime.stack.folder import Folder, Memory
 from meantime.stack.java.runtime import Java
 from meantime.stack.model import Options, Spec
@@ -13,13 +13,21 @@ def spec(name: str, *depends: str) -> Spec:
     return Spec(kind="test", name=name, command=(), log=Path(), depends=depends)
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Of a user who has everything that is fetched or made once."""
+    monkeypatch.setenv("MEANTIME_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(plan, "are_missing", lambda conf: False)
+    monkeypatch.setattr(plan, "missing_archives", lambda java, kinds: ())
+
+
 def specs(tmp_path: Path, **asked) -> dict[str, Spec]:
     folder, options = Folder(tmp_path), Options(data=str(tmp_path), **asked)
     size = plan.size_of(options, Memory())
     numbers = plan.ports_of(size, options, Memory())
     places = plan.places_of(folder, size, numbers)
-    tools = plan.Tools(Java(Path("java"), 17, bundled=False), tmp_path)
-    return {made.name: made for made in plan.specs_of(folder, options, places, numbers, tools)}
+    java = Java(Path("java"), 17, bundled=False)
+    return {made.name: made for made in plan.specs_of(folder, options, places, numbers, java)}
 
 
 def test_a_stack_has_the_size_that_is_asked_for():
@@ -39,6 +47,36 @@ def test_nodes_wait_for_every_service_and_for_the_schema(tmp_path):
     made = specs(tmp_path, nodes=2, kafka=2, timers=False)
     assert list(made) == ["zookeeper", "kafka-1", "kafka-2", "postgres", "migrate", "node-1", "node-2"]
     assert made["node-2"].depends == ("zookeeper", "kafka-1", "kafka-2", "postgres", "migrate")
+
+
+def test_a_first_start_fetches_jars_beside_the_others_and_only_those_who_run_on_them_wait(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "are_missing", lambda conf: True)
+    made = specs(tmp_path, nodes=1, kafka=2)
+    assert [name for name, spec in made.items() if "jars-kafka" in spec.depends] == ["kafka-1", "kafka-2", "futures"]
+    assert [name for name, spec in made.items() if "jars-spark" in spec.depends] == ["futures"]
+    assert made["jars-kafka"].depends == made["jars-spark"].depends == ()
+    assert {name for name, spec in made.items() if spec.late} == {"jars-spark", "futures"}
+
+
+def test_nobody_waits_for_class_archives_and_they_wait_for_everybody(tmp_path, monkeypatch):
+    for module in (plan, class_archives):
+        monkeypatch.setattr(module, "missing_archives", lambda java, kinds: ("kafka", "futures"))
+    made = specs(tmp_path, nodes=1, class_archives=True)
+    archives = made.pop("class-archives")
+    assert set(archives.depends) == made.keys()
+    assert (archives.command[-2:], archives.late, archives.once, archives.optional) == (
+        ("kafka", "futures"),
+        True,
+        True,
+        True,
+    )
+    assert not [name for name, spec in made.items() if "class-archives" in spec.depends]
+    assert "class-archives" not in specs(tmp_path, nodes=1)
+
+
+def test_spark_starts_after_the_others_unless_they_are_waited_for_together(tmp_path):
+    assert set(specs(tmp_path, nodes=1)["futures"].depends) >= {"node-1", "dispatcher-1", "ledger-1"}
+    assert "node-1" not in specs(tmp_path, nodes=1, wait_for_late=True)["futures"].depends
 
 
 def test_timers_can_be_left_out(tmp_path):

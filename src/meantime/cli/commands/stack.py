@@ -47,7 +47,7 @@ def up(
     from meantime.stack.supervisor import serve
 
     folder = Folder(data_path(data))
-    options = Options(data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers)
+    options = Options(data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers, class_archives=True)
     with reporter() as tell:
         if detach:
             launch(options, tell)

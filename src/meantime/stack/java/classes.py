@@ -40,11 +40,10 @@ class Classes:
         return not _is_whole(self.file())
 
     def options(self) -> tuple[str, ...]:
-        """For a JVM with this class path, whether the file is there or will be when it starts."""
-        file = self.file()
-        if file.exists() and file.stat().st_size == 0:
+        """For a JVM with this class path; none without an archive: Java would then go without its own as well."""
+        if self.are_missing() or self.file().stat().st_size == 0:
             return ()
-        return f"-XX:SharedArchiveFile={file}", "-Xshare:auto", "-Xlog:cds=off"
+        return f"-XX:SharedArchiveFile={self.file()}", "-Xshare:auto", "-Xlog:cds=off"
 
     def prepare(self, trial: Trial) -> None:
         """Make the file, unless somebody has."""

@@ -8,7 +8,9 @@ inside records the sizes, by which a set that was damaged later is noticed and f
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -20,10 +22,12 @@ import msgspec
 
 from meantime.errors import StackError
 from meantime.stack.cache import alone, cache_folder
-from meantime.stack.java.runtime import Java, find_java
+from meantime.stack.java.runtime import LIGHT, Java, find_java
+from meantime.stack.model import Spec
 
 _LOCK_FILE = "jars.ivy.xml"
 _CHECKSUMS = "jars.sha256"
+_SETTINGS = "ivysettings.xml"
 _MARKER = "verified.json"
 
 Say = Callable[[str], None]
@@ -41,10 +45,27 @@ def ensure_jars(conf: str, java: Java, say: Say) -> Path:
     wanted, folder = checksums(conf), jars_folder(conf)
     if _is_whole(folder, wanted):
         return folder
-    with alone(folder.parent):
+    with alone(_ivy_home(conf)):
         if not _is_whole(folder, wanted):
             _fetch(conf, wanted, folder, java, say)
     return folder
+
+
+def are_missing(conf: str) -> bool:
+    return not _is_whole(jars_folder(conf), checksums(conf))
+
+
+def fetch_spec(logs: Path, conf: str, *, late: bool) -> Spec:
+    """The download as a process of its own, so that others start meanwhile and it can be stopped at any time."""
+    return Spec(
+        kind="jars",
+        name=f"jars-{conf}",
+        command=(sys.executable, "-m", "meantime.stack.java.jars", conf),
+        log=logs / f"jars-{conf}.log",
+        once=True,
+        late=late,
+        ready_within=1800.0,
+    )
 
 
 def jars_folder(conf: str) -> Path:
@@ -68,11 +89,11 @@ def _fetch(conf: str, wanted: Mapping[str, str], folder: Path, java: Java, say: 
             raise StackError(f"cannot keep the jars in {folder.parent}: {error.strerror}") from error
         shutil.rmtree(folder, ignore_errors=True)
         (Path(fresh) / conf).rename(folder)
-    shutil.rmtree(_ivy_home(), ignore_errors=True)
+    shutil.rmtree(_ivy_home(conf) / "cache", ignore_errors=True)
 
 
 def _retrieve(conf: str, target: Path, java: Java, say: Say, count: int) -> None:
-    say(f"fetching {count} jars for {conf}, once for this user (about a minute)")
+    say(f"fetching {count} jars for {conf}, once for this user")
     with subprocess.Popen(_ivy(conf, target, java), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         try:
             assert ivy.stdout is not None
@@ -88,19 +109,22 @@ def _ivy(conf: str, target: Path, java: Java) -> list[str]:
     jars = sorted((spark_home() / "jars").glob("ivy-*.jar"))
     if not jars:
         raise StackError(f"no Ivy among the jars of PySpark in {spark_home()}: install pyspark again")
-    settings = os.environ.get("MEANTIME_IVY_SETTINGS")
+    settings = os.environ.get("MEANTIME_IVY_SETTINGS") or _resource(_SETTINGS)
     pattern = f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]"
-    lock = str(files("meantime.stack.java").joinpath(_LOCK_FILE))
     return [
-        *(str(java.executable), f"-Divy.default.ivy.user.dir={_ivy_home()}", "-jar", str(jars[-1])),
-        *(("-settings", settings) if settings else ()),
-        *("-ivy", lock, "-confs", conf, "-retrieve", pattern),
+        *(str(java.executable), *LIGHT, f"-Divy.default.ivy.user.dir={_ivy_home(conf)}", "-jar", str(jars[-1])),
+        *("-settings", settings),
+        *("-ivy", _resource(_LOCK_FILE), "-confs", conf, "-retrieve", pattern),
     ]
 
 
-def _ivy_home() -> Path:
+def _resource(name: str) -> str:
+    return str(files("meantime.stack.java").joinpath(name))
+
+
+def _ivy_home(conf: str) -> Path:
     """Ivy's own cache; it outlives a broken download, so that the next try goes on from there."""
-    return cache_folder() / "jars" / ".ivy"
+    return cache_folder() / "jars" / f".ivy-{conf}"
 
 
 def _follow(output: IO[str], conf: str, count: int, say: Say) -> Iterator[str]:
@@ -163,5 +187,20 @@ def relock(confs: tuple[str, ...] = ("kafka", "spark")) -> str:
     return "\n".join(lines) + "\n"
 
 
+def main(confs: list[str]) -> int:
+    """Fetch these sets; without any, print the checksums of what the lock file names."""
+    # A signal must not leave Ivy behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if not confs:
+        print(relock(), end="")
+    try:
+        for conf in confs:
+            ensure_jars(conf, find_java(), lambda text: print(text, flush=True))
+    except StackError as error:
+        print(error.detail, flush=True)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    print(relock(), end="")
+    sys.exit(main(sys.argv[1:]))

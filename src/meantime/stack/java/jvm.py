@@ -15,10 +15,6 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For programs that are done, or have little to do, before thorough compilation would pay."""
-
-
 def java_command(
     classes: Classes, *, heap: str, home: Path, main: tuple[str, ...], options: tuple[str, ...] = ()
 ) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from meantime.errors import StackError
 from meantime.stack.cache import cache_folder, publish_file
 
 OLDEST = 17
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For programs that are done, or have little to do, before thorough compilation would pay."""
 _VERSION = re.compile(r'version "(\d+)')
 
 _WRAPPER = """\

@@ -13,8 +13,9 @@ from meantime.errors import StackError
 from meantime.stack.cache import publish_file
 from meantime.stack.folder import Folder
 from meantime.stack.java.classes import Classes
-from meantime.stack.java.jvm import LIGHT, LOGGING, java_command
-from meantime.stack.java.runtime import Java
+from meantime.stack.java.jars import jars_folder
+from meantime.stack.java.jvm import LOGGING, java_command
+from meantime.stack.java.runtime import LIGHT, Java
 from meantime.stack.model import HOST, Spec
 
 NODE_ID = 1
@@ -36,9 +37,9 @@ class Formatting:
     kept: Path
 
 
-def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -> Spec:
-    home = folder.path / name
-    classes = Classes(java, class_path(jars))
+def kafka(folder: Folder, java: Java, name: str, ports: Listeners) -> Spec:
+    home, jars = folder.path / name, jars_folder("kafka")
+    classes = Classes(java, class_path())
     storage_tool = java_command(classes, heap="128m", home=home, main=("kafka.tools.StorageTool",), options=LIGHT)
     return Spec(
         kind="kafka",
@@ -56,8 +57,8 @@ def kafka(folder: Folder, java: Java, jars: Path, name: str, ports: Listeners) -
     )
 
 
-def class_path(jars: Path) -> str:
-    return f"{jars}/*"
+def class_path() -> str:
+    return f"{jars_folder('kafka')}/*"
 
 
 def answers(bootstrap: str) -> str | None:

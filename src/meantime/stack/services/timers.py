@@ -9,8 +9,6 @@ import time
 from collections.abc import Mapping
 
 from meantime.stack.folder import Folder
-from meantime.stack.java.jars import ensure_jars
-from meantime.stack.java.runtime import Java
 from meantime.stack.model import Places, Spec
 from meantime.stack.services.nodes import environment
 from meantime.stack.services.postgres import last_report
@@ -18,16 +16,14 @@ from meantime.stack.services.postgres import last_report
 WARM_BATCHES = 2
 
 
-def timers(
-    folder: Folder, places: Places, java: Java, depends: tuple[str, ...], extra: Mapping[str, str]
-) -> tuple[Spec, ...]:
+def timers(folder: Folder, places: Places, depends: tuple[str, ...], extra: Mapping[str, str]) -> tuple[Spec, ...]:
     # A dead leader must be noticed within the lead, so that the next one can catch up before anything is late.
     alert = {"MEANTIME_SESSION_TIMEOUT": "2"}
     return (
         *(_process(folder, places, "oscillator", number, depends, {**alert, **extra}) for number in (1, 2)),
         _process(folder, places, "dispatcher", 1, depends, extra),
         _process(folder, places, "ledger", 1, depends, extra),
-        _futures(folder, places, java, depends, extra),
+        _futures(folder, places, depends, extra),
     )
 
 
@@ -49,12 +45,11 @@ def _process(
     )
 
 
-def _futures(folder: Folder, places: Places, java: Java, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
+def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
     said = Said(places.postgres, "futures", "futures", WARM_BATCHES)
     home = folder.path / "futures"
 
     def prepare() -> None:
-        ensure_jars("spark", java, lambda _: None)
         (home / "scratch").mkdir(parents=True, exist_ok=True)
         said.forget()
 

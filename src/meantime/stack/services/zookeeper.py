@@ -6,8 +6,8 @@ from pathlib import Path
 from meantime.stack.folder import Folder
 from meantime.stack.java.classes import Classes
 from meantime.stack.java.jars import spark_home
-from meantime.stack.java.jvm import LIGHT, LOGGING, java_command
-from meantime.stack.java.runtime import Java
+from meantime.stack.java.jvm import LOGGING, java_command
+from meantime.stack.java.runtime import LIGHT, Java
 from meantime.stack.model import HOST, Spec
 
 TICK_MS = 500
