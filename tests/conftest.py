@@ -27,7 +27,7 @@ from xdist.scheduler import LoadGroupScheduling
 
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
-from meantime.stack.model import HOST, Node, Places
+from meantime.stack.model import HOST, NodeAddress, Places
 from meantime.stack.ports import is_free
 from meantime.stack.services.nodes import answers, environment
 from meantime.stack.session import running
@@ -207,7 +207,7 @@ def _node_on(services: Services, **variables: str) -> Iterator[Places]:
     with own_database(services.postgres) as postgres:
         url = f"http://{HOST}:{free_ports(1)}"
         root = f"{services.zookeeper}/node-{uuid4().hex[:12]}"
-        places = Places((Node("alone", url),), root, tuple(services.kafka), postgres)
+        places = Places((NodeAddress("alone", url),), root, tuple(services.kafka), postgres)
         command = [sys.executable, "-m", "meantime", "node", "--id", "alone", "--port", url.rpartition(":")[2]]
         env = {**os.environ, **environment(places), "MEANTIME_ZOOKEEPER": root, **variables}
         with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
@@ -320,12 +320,12 @@ def _states(url: str) -> dict[str, str]:
 @contextmanager
 def _breakable(lane: str) -> Iterator[Breakable]:
     """For streams what the fault suite needs; otherwise as `meantime up` does it."""
-    from meantime.chaos.streams import Plan, staged
+    from meantime.chaos.streams import ChaosPlan, staged
 
     with ExitStack() as opened:
         data = opened.enter_context(short_lived_folder()) / "data"
         if lane == "streams":
-            places, site = opened.enter_context(staged(data, Plan(session_timeout=2.0), print))
+            places, site = opened.enter_context(staged(data, ChaosPlan(session_timeout=2.0), print))
             yield Breakable(places, Folder(data), site.fault_file)
         else:
             places = opened.enter_context(running(data, nodes=3, port=free_ports(3)))

@@ -24,7 +24,7 @@ from meantime.stack import control, processes
 from meantime.stack.background import launch
 from meantime.stack.control import status
 from meantime.stack.folder import Folder
-from meantime.stack.model import Mark, Options, Places
+from meantime.stack.model import Places, ProcessIdentity, StackOptions
 from meantime.stack.ports import choose, is_free
 from meantime.stack.services.nodes import answers
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.takes(seconds=80)
 
 def up(folder: Path, **asked) -> RunningStack:
     """What `meantime up --detach` does."""
-    launch(Options(data=str(folder), nodes=0, migrate=False, **asked), lambda _: None)
+    launch(StackOptions(data=str(folder), nodes=0, migrate=False, **asked), lambda _: None)
     places = Folder(folder).read().places
     assert places is not None
     return RunningStack(places, Folder(folder))
@@ -90,13 +90,13 @@ def until(holds: Callable[[], bool], within: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def marks(stack: RunningStack) -> list[Mark]:
+def marks(stack: RunningStack) -> list[ProcessIdentity]:
     rows = stack.folder.read().processes
     assert {row.name for row in rows} == {"zookeeper", "kafka-1", "postgres"}
     return [row.mark for row in rows if row.mark]
 
 
-def supervisor(stack: RunningStack) -> Mark:
+def supervisor(stack: RunningStack) -> ProcessIdentity:
     known = stack.folder.read().supervisor
     assert known is not None
     return known
@@ -232,7 +232,7 @@ def meantime(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def put_down(stack) -> list[Mark]:
+def put_down(stack) -> list[ProcessIdentity]:
     """The stack at its end: written to, its supervisor killed, `down` called; gives what the supervisor had left."""
     write_everywhere(stack.places, "first")
     left = marks(stack)

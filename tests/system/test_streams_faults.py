@@ -11,16 +11,16 @@ import httpx
 import pytest
 
 from conftest import Breakable
-from meantime.chaos.accidents import DECK, Site
-from meantime.chaos.streams import Plan, play
+from meantime.chaos.faults import FAULTS, FaultSite
+from meantime.chaos.streams import ChaosPlan, play
 from meantime.errors import StorageUnavailable
 
 pytestmark = [pytest.mark.lane("streams"), pytest.mark.takes(seconds=110)]
 
 SHORT = [
-    accident
-    for accident in DECK
-    if accident.name
+    fault
+    for fault in FAULTS
+    if fault.name
     in (
         "initiator killed after the commit",
         "a node frozen beyond its session",
@@ -32,8 +32,8 @@ SHORT = [
 
 @pytest.mark.timeout(400)
 def test_nothing_is_lost_twice_or_out_of_order_whatever_dies(breakable: Breakable) -> None:
-    plan = Plan(seed=3, switches=len(SHORT), event_types=2, accidents=SHORT, session_timeout=2.0, pause=0.02)
-    site = Site(breakable.folder, breakable.fault_file, freeze_for=plan.session_timeout * 2.5)
+    plan = ChaosPlan(seed=3, switches=len(SHORT), event_types=2, faults=SHORT, session_timeout=2.0, pause=0.02)
+    site = FaultSite(breakable.folder, breakable.fault_file, freeze_for=plan.session_timeout * 2.5)
     report = play(breakable.places, site, plan, print)
     assert report.good, "\n".join(report.lines())
     assert report.switched == len(SHORT)

@@ -14,16 +14,18 @@ from typing import Any
 import httpx
 import msgspec
 
-from meantime.chaos.histories import Lane, Mark, Published
+from meantime.chaos.histories import EventMark, EventPartition, Published
 
 TRANSPORT_TROUBLE = (httpx.HTTPError, OSError)
 
 
-class Publisher:
-    """Sends numbered events to one lane, one batch after the other."""
+class ChaosPublisher:
+    """Sends numbered events to one partition, one batch after the other."""
 
-    def __init__(self, name: str, lane: Lane, urls: Sequence[str], rng: random.Random, pause: float = 0.0) -> None:
-        self.history = Published(lane, name)
+    def __init__(
+        self, name: str, target: EventPartition, urls: Sequence[str], rng: random.Random, pause: float = 0.0
+    ) -> None:
+        self.history = Published(target, name)
         self.surprises: list[str] = []
         self._urls = itertools.cycle(rng.sample(urls, len(urls)))
         self._rng = rng
@@ -44,16 +46,16 @@ class Publisher:
         numbers = range(self._next, self._next + self._rng.randint(1, 40))
         self._next = numbers.stop
         self.history.unanswered.update(numbers)
-        lane = self.history.lane
+        target = self.history.target
         try:
-            answer = await client.post(f"{url}/event-types/{lane.event_type}/events", content=self._batch(numbers))
+            answer = await client.post(f"{url}/event-types/{target.event_type}/events", content=self._batch(numbers))
         except TRANSPORT_TROUBLE:
             return False
         self._note(numbers, answer)
         return answer.status_code in (200, 207)
 
     def _batch(self, numbers: range) -> bytes:
-        partition = str(self.history.lane.partition)
+        partition = str(self.history.target.partition)
         who = self.history.publisher
         return msgspec.json.encode([{"p": who, "n": number, "metadata": {"partition": partition}} for number in numbers])
 
@@ -73,12 +75,12 @@ class Publisher:
         self.history.unanswered.difference_update(written)
 
 
-class Reader:
+class ChaosReader:
     """Reads every partition of an event type from the beginning, going on from its cursors wherever it was cut off."""
 
     def __init__(self, event_type: str, partitions: int, urls: Sequence[str], rng: random.Random) -> None:
         self.event_type = event_type
-        self.read: dict[Lane, list[Mark]] = defaultdict(list)
+        self.read: dict[EventPartition, list[EventMark]] = defaultdict(list)
         self.surprises: list[str] = []
         self._cursors = {str(partition): "BEGIN" for partition in range(partitions)}
         self._urls = itertools.cycle(rng.sample(urls, len(urls)))
@@ -114,8 +116,8 @@ class Reader:
 
     def _note(self, line: dict[str, Any]) -> None:
         partition = line["cursor"]["partition"]
-        marks = [Mark(event["p"], event["n"]) for event in line.get("events", ())]
-        self.read[Lane(self.event_type, int(partition))] += marks
+        marks = [EventMark(event["p"], event["n"]) for event in line.get("events", ())]
+        self.read[EventPartition(self.event_type, int(partition))] += marks
         self._cursors[partition] = line["cursor"]["offset"]
 
 

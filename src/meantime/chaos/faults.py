@@ -1,4 +1,4 @@
-"""What happens to the system during a switch: each accident is a small story about one process."""
+"""What happens to the system during a switch: each fault is a small story about one process."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from meantime.stack.folder import Folder
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultSite:
     """The running stack, as someone sees it who wants to break it. `freeze_for` is longer than a session lives."""
 
     folder: Folder
@@ -34,7 +34,7 @@ class Site:
         self.fault_file.write_text(f"{point} {action}")
 
     def mend(self, names: Iterable[str]) -> None:
-        """An accident that has not happened will not happen any more; whoever is frozen goes on."""
+        """A fault that has not happened will not happen any more; whoever is frozen goes on."""
         self.fault_file.unlink(missing_ok=True)
         for name in names:
             self.send(name, signal.SIGCONT)
@@ -44,57 +44,57 @@ class Site:
         self.send(name, signal.SIGCONT)
 
 
-Happen = Callable[[Site, str, str, float], Coroutine[Any, Any, None]]
+Happen = Callable[[FaultSite, str, str, float], Coroutine[Any, Any, None]]
 """Takes the site, the initiator's name, a bystander's name and a delay in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Accident:
+class Fault:
     name: str
     happen: Happen
     plan: tuple[str, str] | None = None
     """A point of the switch and what the initiator does to itself there."""
 
 
-async def nothing(site: Site, initiator: str, bystander: str, delay: float) -> None:
+async def nothing(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     """A switch in peace, for comparison."""
 
 
-async def kill_bystander(site: Site, initiator: str, bystander: str, delay: float) -> None:
+async def kill_bystander(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     await asyncio.sleep(delay)
     site.send(bystander, signal.SIGKILL)
 
 
-async def freeze_bystander(site: Site, initiator: str, bystander: str, delay: float) -> None:
+async def freeze_bystander(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     """It wakes up with publishes in flight, long after its session has ended."""
     site.send(bystander, signal.SIGSTOP)
     await site.revive_stopped(bystander)
 
 
-async def kill_initiator(site: Site, initiator: str, bystander: str, delay: float) -> None:
+async def kill_initiator(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     await asyncio.sleep(delay)
     site.send(initiator, signal.SIGKILL)
 
 
-async def kill_zookeeper(site: Site, initiator: str, bystander: str, delay: float) -> None:
+async def kill_zookeeper(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     await asyncio.sleep(delay)
     site.send("zookeeper", signal.SIGKILL)
 
 
-async def revive_initiator(site: Site, initiator: str, bystander: str, delay: float) -> None:
+async def revive_initiator(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     """It has stopped itself in the middle of the switch; by the time it goes on, others have concluded it."""
     await site.revive_stopped(initiator)
 
 
-DECK: tuple[Accident, ...] = (
-    Accident("initiator killed after the commit", nothing, ("committed", "kill")),
-    Accident("a node frozen beyond its session", freeze_bystander),
-    Accident("initiator killed before the commit", nothing, ("sealed", "kill")),
-    Accident("ZooKeeper killed", kill_zookeeper),
-    Accident("a node killed", kill_bystander),
-    Accident("initiator frozen between seal and commit", revive_initiator, ("sealed", "stop")),
-    Accident("initiator killed with the lock", nothing, ("locked", "kill")),
-    Accident("initiator killed at any moment", kill_initiator),
-    Accident("initiator frozen while it seals", revive_initiator, ("acknowledged", "stop")),
-    Accident("none", nothing),
+FAULTS: tuple[Fault, ...] = (
+    Fault("initiator killed after the commit", nothing, ("committed", "kill")),
+    Fault("a node frozen beyond its session", freeze_bystander),
+    Fault("initiator killed before the commit", nothing, ("sealed", "kill")),
+    Fault("ZooKeeper killed", kill_zookeeper),
+    Fault("a node killed", kill_bystander),
+    Fault("initiator frozen between seal and commit", revive_initiator, ("sealed", "stop")),
+    Fault("initiator killed with the lock", nothing, ("locked", "kill")),
+    Fault("initiator killed at any moment", kill_initiator),
+    Fault("initiator frozen while it seals", revive_initiator, ("acknowledged", "stop")),
+    Fault("none", nothing),
 )

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Lane(NamedTuple):
+class EventPartition(NamedTuple):
     """One partition of one event type."""
 
     event_type: str
     partition: int
 
 
-class Mark(NamedTuple):
+class EventMark(NamedTuple):
     """One event: who published it, and its number there."""
 
     publisher: str
@@ -29,20 +29,20 @@ class Mark(NamedTuple):
 class Published:
     """What one publisher knows. `acknowledged` in the order of the answers."""
 
-    lane: Lane
+    target: EventPartition
     publisher: str
     acknowledged: list[int] = field(default_factory=list)
     unanswered: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HistoryVerdict:
     """What is wrong with what a reader got; nothing is the only good answer."""
 
-    lost: tuple[tuple[Lane, Mark], ...] = ()
-    twice: tuple[tuple[Lane, Mark], ...] = ()
-    out_of_order: tuple[tuple[Lane, Mark], ...] = ()
-    unheard_of: tuple[tuple[Lane, Mark], ...] = ()
+    lost: tuple[tuple[EventPartition, EventMark], ...] = ()
+    twice: tuple[tuple[EventPartition, EventMark], ...] = ()
+    out_of_order: tuple[tuple[EventPartition, EventMark], ...] = ()
+    unheard_of: tuple[tuple[EventPartition, EventMark], ...] = ()
 
     @property
     def good(self) -> bool:
@@ -58,24 +58,26 @@ class Verdict:
         return ", ".join(f"{len(found)} {name}" for name, found in parts.items())
 
 
-def judge(published: Iterable[Published], read: Mapping[Lane, list[Mark]]) -> Verdict:
+def judge(published: Iterable[Published], read: Mapping[EventPartition, list[EventMark]]) -> HistoryVerdict:
     """Hold what one reader got against what all publishers know."""
-    lost: list[tuple[Lane, Mark]] = []
-    twice: list[tuple[Lane, Mark]] = []
-    disordered: list[tuple[Lane, Mark]] = []
-    sent: dict[Lane, set[Mark]] = {}
+    lost: list[tuple[EventPartition, EventMark]] = []
+    twice: list[tuple[EventPartition, EventMark]] = []
+    disordered: list[tuple[EventPartition, EventMark]] = []
+    sent: dict[EventPartition, set[EventMark]] = {}
     for one in published:
-        numbers = [mark.number for mark in read.get(one.lane, ()) if mark.publisher == one.publisher]
+        numbers = [mark.number for mark in read.get(one.target, ()) if mark.publisher == one.publisher]
         seen = Counter(numbers)
-        lost += [(one.lane, Mark(one.publisher, number)) for number in one.acknowledged if number not in seen]
-        twice += [(one.lane, Mark(one.publisher, number)) for number, count in seen.items() if count > 1]
+        lost += [(one.target, EventMark(one.publisher, number)) for number in one.acknowledged if number not in seen]
+        twice += [(one.target, EventMark(one.publisher, number)) for number, count in seen.items() if count > 1]
         acknowledged = set(one.acknowledged)
         disordered += [
-            (one.lane, Mark(one.publisher, number)) for number in _overtaken(n for n in numbers if n in acknowledged)
+            (one.target, EventMark(one.publisher, number)) for number in _overtaken(n for n in numbers if n in acknowledged)
         ]
-        sent.setdefault(one.lane, set()).update(Mark(one.publisher, number) for number in acknowledged | one.unanswered)
-    unheard = [(lane, mark) for lane, marks in read.items() for mark in marks if mark not in sent.get(lane, ())]
-    return Verdict(tuple(lost), tuple(twice), tuple(disordered), tuple(unheard))
+        sent.setdefault(one.target, set()).update(
+            EventMark(one.publisher, number) for number in acknowledged | one.unanswered
+        )
+    unheard = [(target, mark) for target, marks in read.items() for mark in marks if mark not in sent.get(target, ())]
+    return HistoryVerdict(tuple(lost), tuple(twice), tuple(disordered), tuple(unheard))
 
 
 def _overtaken(numbers: Iterable[int]) -> list[int]:

@@ -1,7 +1,7 @@
-"""The fault suite of streams: switches between two clusters under load, each with an accident.
+"""The fault suite of streams: switches between two clusters under load, each with a fault.
 
 Three nodes, several event types, publishers and readers that never pause. At the end nothing acknowledged may be lost,
-twice or out of order, no event type locked, no switch unfinished, no topic without a timeline. The order of accidents and
+twice or out of order, no event type locked, no switch unfinished, no topic without a timeline. The order of faults and
 all choices follow from the seed.
 """
 
@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import httpx
 
-from meantime.chaos.accidents import DECK, Accident, Site
-from meantime.chaos.actors import Publisher, Reader, switch
-from meantime.chaos.histories import Lane, Mark, Published, Verdict, judge
+from meantime.chaos.actors import ChaosPublisher, ChaosReader, switch
+from meantime.chaos.faults import FAULTS, Fault, FaultSite
+from meantime.chaos.histories import EventMark, EventPartition, HistoryVerdict, Published, judge
 from meantime.chaos.leftovers import Leftovers, look_for_leftovers
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
@@ -33,20 +33,20 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ChaosPlan:
     seed: int = 1
     switches: int = 10
     event_types: int = 3
     partitions: int = 2
     nodes: int = 3
-    accidents: Sequence[Accident] = DECK
+    faults: Sequence[Fault] = FAULTS
     session_timeout: float = 4.0
     pause: float = 0.0
     """Seconds between two batches of a publisher."""
 
 
 @dataclass(slots=True)
-class Report:
+class ChaosReport:
     """What came out of it."""
 
     seed: int
@@ -55,7 +55,7 @@ class Report:
     switched: int = 0
     not_switched: list[str] = field(default_factory=list)
     surprises: list[str] = field(default_factory=list)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    verdicts: dict[str, HistoryVerdict] = field(default_factory=dict)
     leftovers: Leftovers = field(default_factory=Leftovers)
     took: float = 0.0
 
@@ -90,14 +90,14 @@ class Report:
         }
 
 
-def run(data: Path, plan: Plan, tell: Tell) -> Report:
+def run(data: Path, plan: ChaosPlan, tell: Tell) -> ChaosReport:
     """Start a stack in `data`, put it through the plan, stop it."""
     with staged(data, plan, tell) as (places, site):
         return play(places, site, plan, tell)
 
 
 @contextmanager
-def staged(data: Path, plan: Plan, tell: Tell) -> Iterator[tuple[Places, Site]]:
+def staged(data: Path, plan: ChaosPlan, tell: Tell) -> Iterator[tuple[Places, FaultSite]]:
     """A stack in `data` as the plan needs it, for as long as the block runs."""
     fault_file = data.parent / f"fault-{uuid4().hex[:8]}"
     environment = {
@@ -108,12 +108,12 @@ def staged(data: Path, plan: Plan, tell: Tell) -> Iterator[tuple[Places, Site]]:
     tell(f"starting {plan.nodes} nodes and two Kafka clusters (seed {plan.seed})")
     port = free_block(plan.nodes, random.Random(f"{data}{time.time_ns()}"))
     with running(data, nodes=plan.nodes, kafka=2, port=port, node_env=environment) as places:
-        yield places, Site(Folder(data), fault_file, freeze_for=plan.session_timeout * 2.5)
+        yield places, FaultSite(Folder(data), fault_file, freeze_for=plan.session_timeout * 2.5)
 
 
-def play(places: Places, site: Site, plan: Plan, tell: Tell) -> Report:
+def play(places: Places, site: FaultSite, plan: ChaosPlan, tell: Tell) -> ChaosReport:
     """Put a stack that runs through the plan."""
-    return asyncio.run(Play(places, site, plan, tell).act())
+    return asyncio.run(ChaosRun(places, site, plan, tell).act())
 
 
 def free_block(size: int, rng: random.Random) -> int:
@@ -130,29 +130,33 @@ def _is_free(port: int) -> bool:
         return trial.connect_ex(("127.0.0.1", port)) != 0
 
 
-class Play:
-    def __init__(self, places: Places, site: Site, plan: Plan, tell: Tell) -> None:
+class ChaosRun:
+    def __init__(self, places: Places, site: FaultSite, plan: ChaosPlan, tell: Tell) -> None:
         self._places = places
         self._site = site
         self._plan = plan
         self._tell = tell
         self._rng = random.Random(plan.seed)
         self._urls = {node.id: node.url for node in places.nodes}
-        self._report = Report(plan.seed)
+        self._report = ChaosReport(plan.seed)
         self._event_types = [f"chaos.{plan.seed}.{number}" for number in range(plan.event_types)]
 
-    async def act(self) -> Report:
+    async def act(self) -> ChaosReport:
         started = time.monotonic()
         await self._declare()
-        lanes = [Lane(name, partition) for name in self._event_types for partition in range(self._plan.partitions)]
+        targets = [
+            EventPartition(name, partition) for name in self._event_types for partition in range(self._plan.partitions)
+        ]
         urls = list(self._urls.values())
-        publishers = [Publisher(f"p{number}", lane, urls, self._rng, self._plan.pause) for number, lane in enumerate(lanes)]
-        readers = [Reader(name, self._plan.partitions, urls, self._rng) for name in self._event_types]
+        publishers = [
+            ChaosPublisher(f"p{number}", target, urls, self._rng, self._plan.pause) for number, target in enumerate(targets)
+        ]
+        readers = [ChaosReader(name, self._plan.partitions, urls, self._rng) for name in self._event_types]
         stop = asyncio.Event()
         publishing = [asyncio.create_task(publisher.run(stop)) for publisher in publishers]
         reading = [asyncio.create_task(reader.run()) for reader in readers]
         for number in range(self._plan.switches):
-            await self._switch_with_accident(number)
+            await self._switch_with_fault(number)
         stop.set()
         await asyncio.gather(*publishing)
         await self._settle(publishers, readers, "readers that were there all the time")
@@ -178,16 +182,16 @@ class Play:
 
     # Switching
 
-    async def _switch_with_accident(self, number: int) -> None:
-        accident = self._plan.accidents[number % len(self._plan.accidents)]
+    async def _switch_with_fault(self, number: int) -> None:
+        fault = self._plan.faults[number % len(self._plan.faults)]
         event_type = self._event_types[number % len(self._event_types)]
         initiator, bystander = self._rng.sample(sorted(self._urls), 2)
         storage_id = STORAGES[(number // len(self._event_types)) % 2]
-        self._tell(f"switch {number + 1}: {event_type} to {storage_id} by {initiator}; accident: {accident.name}")
-        if accident.plan is not None:
-            self._site.plan(*accident.plan)
+        self._tell(f"switch {number + 1}: {event_type} to {storage_id} by {initiator}; fault: {fault.name}")
+        if fault.plan is not None:
+            self._site.plan(*fault.plan)
         delay = self._rng.uniform(0.0, 0.15)
-        happening = asyncio.create_task(accident.happen(self._site, initiator, bystander, delay))
+        happening = asyncio.create_task(fault.happen(self._site, initiator, bystander, delay))
         started = time.monotonic()
         outcome = await self._insist(event_type, storage_id, initiator)
         await happening
@@ -214,7 +218,7 @@ class Play:
 
     # Judging
 
-    async def _settle(self, publishers: list[Publisher], readers: list[Reader], who: str) -> None:
+    async def _settle(self, publishers: list[ChaosPublisher], readers: list[ChaosReader], who: str) -> None:
         """Give readers time to get everything that was acknowledged."""
         self._tell(f"judging: {who}")
         histories = [publisher.history for publisher in publishers]
@@ -225,14 +229,14 @@ class Play:
         self._report.verdicts[who] = verdict = judge(histories, _merged(readers))
         self._tell(f"          {sum(reader.count for reader in readers)} events read: {verdict}")
 
-    async def _read_again(self, publishers: list[Publisher], urls: list[str]) -> None:
-        readers = [Reader(name, self._plan.partitions, urls, self._rng) for name in self._event_types]
+    async def _read_again(self, publishers: list[ChaosPublisher], urls: list[str]) -> None:
+        readers = [ChaosReader(name, self._plan.partitions, urls, self._rng) for name in self._event_types]
         reading = [asyncio.create_task(reader.run()) for reader in readers]
         await self._settle(publishers, readers, "readers that come afterwards")
         await _cancel(reading)
         self._report.surprises += [surprise for reader in readers for surprise in reader.surprises]
 
-    def _sum_up(self, publishers: list[Publisher], readers: list[Reader]) -> None:
+    def _sum_up(self, publishers: list[ChaosPublisher], readers: list[ChaosReader]) -> None:
         histories: list[Published] = [publisher.history for publisher in publishers]
         self._report.acknowledged = sum(len(history.acknowledged) for history in histories)
         self._report.unanswered = sum(len(history.unanswered) for history in histories)
@@ -242,8 +246,8 @@ class Play:
             self._report.surprises += reader.surprises
 
 
-def _merged(readers: list[Reader]) -> dict[Lane, list[Mark]]:
-    return {lane: marks for reader in readers for lane, marks in reader.read.items()}
+def _merged(readers: list[ChaosReader]) -> dict[EventPartition, list[EventMark]]:
+    return {target: marks for reader in readers for target, marks in reader.read.items()}
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -17,11 +17,11 @@ from meantime.errors import MeantimeError, StackError
 from meantime.stack import reports
 from meantime.stack.folder import Folder
 from meantime.stack.logfiles import open_log
-from meantime.stack.model import Event, Options, Tell
+from meantime.stack.model import Event, StackOptions, Tell
 from meantime.stack.supervisor import serve
 
 
-def launch(options: Options, tell: Tell) -> subprocess.Popen[bytes]:
+def launch(options: StackOptions, tell: Tell) -> subprocess.Popen[bytes]:
     """Start a supervisor and wait until everything is ready; raises what the supervisor failed with."""
     read, write = os.pipe()
     with open(read, "rb") as heard:
@@ -37,7 +37,7 @@ def launch(options: Options, tell: Tell) -> subprocess.Popen[bytes]:
     return supervisor
 
 
-def _spawn(options: Options, write: int) -> subprocess.Popen[bytes]:
+def _spawn(options: StackOptions, write: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "meantime.stack.background", str(write), msgspec.json.encode(options).decode()]
     with _errors(Folder(Path(options.data))) as errors:
         return subprocess.Popen(
@@ -73,7 +73,7 @@ def _call_off(supervisor: subprocess.Popen[bytes]) -> None:
     supervisor.wait(timeout=60)
 
 
-def main(write: int, options: Options) -> int:
+def main(write: int, options: StackOptions) -> int:
     """What the background process runs."""
     with open(write, "wb") as pipe:
         tell = reports.to_pipe(pipe)
@@ -88,4 +88,4 @@ def main(write: int, options: Options) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Options)))
+    sys.exit(main(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=StackOptions)))

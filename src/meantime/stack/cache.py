@@ -38,7 +38,7 @@ def publish_file(path: Path, content: bytes, mode: int) -> None:
 
 
 @contextmanager
-def alone(home: Path) -> Iterator[None]:
+def exclusive(home: Path) -> Iterator[None]:
     """One process of this user works in a folder of the cache at a time; the others wait and find the work done."""
     home.mkdir(parents=True, exist_ok=True)
     with open(home / ".lock", "ab") as file:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from meantime.errors import StackError
 from meantime.stack import processes
-from meantime.stack.folder import Ledger
+from meantime.stack.folder import StateFile
 from meantime.stack.logfiles import last_lines, open_log
 from meantime.stack.model import Event, EventKind, Row, Spec, State, Tell
 from meantime.stack.services.account import popen_account
@@ -29,10 +29,10 @@ _TELL_EVERY = 5.0
 
 
 class Child:
-    def __init__(self, spec: Spec, level: int, ledger: Ledger, tell: Tell) -> None:
+    def __init__(self, spec: Spec, level: int, state_file: StateFile, tell: Tell) -> None:
         self.spec = spec
         self.level = level
-        self._ledger = ledger
+        self._state_file = state_file
         self._tell = tell
         self._process: asyncio.subprocess.Process | None = None
         self._restarts = 0
@@ -80,7 +80,7 @@ class Child:
             if not await _end(process, self.spec.stop_signal, self.spec.stop_within):
                 self._say("note", f"did not stop within {self.spec.stop_within:g} s and was killed")
             self._say("stopped", seconds=time.monotonic() - began)
-        self._ledger.remove(self.spec.name)
+        self._state_file.remove(self.spec.name)
 
     async def _again(self) -> None:
         began = time.monotonic()
@@ -169,13 +169,13 @@ class Child:
         """Write the present process into the table; one that has done its work leaves it."""
         process = self._process if self._process and self._process.returncode is None else None
         if process is None and self.spec.once:
-            self._ledger.remove(self.spec.name)
+            self._state_file.remove(self.spec.name)
             return
-        self._ledger.put(
+        self._state_file.put(
             Row(
                 kind=self.spec.kind,
                 name=self.spec.name,
-                mark=processes.mark(process.pid) if process else None,
+                mark=processes.identity_of(process.pid) if process else None,
                 log=str(self.spec.log),
                 state=state,
                 restarts=self._restarts,

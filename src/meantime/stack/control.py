@@ -7,7 +7,7 @@ import msgspec
 
 from meantime.errors import StackError
 from meantime.stack import processes
-from meantime.stack.folder import Folder, Ledger, Memory
+from meantime.stack.folder import Folder, StackState, StateFile
 from meantime.stack.model import Event, Row, Tell
 
 STOP_WITHIN = 90.0
@@ -17,17 +17,17 @@ STOP_WITHIN = 90.0
 class Condition:
     """A stack as it is now."""
 
-    memory: Memory
+    state: StackState
     running: bool
     alive: tuple[Row, ...]
 
 
 def look(folder: Folder) -> Condition:
-    memory = folder.read()
+    state = folder.read()
     return Condition(
-        memory=memory,
+        state=state,
         running=folder.is_locked(),
-        alive=tuple(row for row in memory.processes if processes.is_alive(row.mark)),
+        alive=tuple(row for row in state.processes if processes.is_alive(row.mark)),
     )
 
 
@@ -63,7 +63,7 @@ class Status(msgspec.Struct, frozen=True):
 def status(folder: Folder) -> Status:
     """The whole picture of a running stack; one that does not run is an error."""
     condition = look(folder)
-    places = condition.memory.places
+    places = condition.state.places
     if not condition.running or places is None:
         raise StackError(_not_running(folder, condition))
     pids = {row.name: row.mark.pid for row in condition.alive if row.mark}
@@ -73,8 +73,8 @@ def status(folder: Folder) -> Status:
         kafka=places.kafka,
         postgres=places.postgres,
         console=places.console,
-        processes=tuple(_process(row, row.name in pids) for row in sorted(condition.memory.processes, key=_order)),
-        ready=condition.memory.ready,
+        processes=tuple(_process(row, row.name in pids) for row in sorted(condition.state.processes, key=_order)),
+        ready=condition.state.ready,
         data=str(folder.path),
     )
 
@@ -106,9 +106,9 @@ def down(folder: Folder, tell: Tell) -> bool:
         return False
     stopped = folder.is_locked() and _ask_supervisor(folder, tell)
     with folder.locked():
-        ledger = Ledger(folder)
-        left = processes.stop_leftovers(ledger.memory.processes, lambda text: tell(Event("note", "", text)))
-        ledger.change(supervisor=None, ready=False, processes=())
+        state_file = StateFile(folder)
+        left = processes.stop_leftovers(state_file.state.processes, lambda text: tell(Event("note", "", text)))
+        state_file.change(supervisor=None, ready=False, processes=())
     return stopped or left > 0
 
 

@@ -1,4 +1,4 @@
-"""The data directory of one stack: its lock, its memory (`stack.json`) and its logs.
+"""The data directory of one stack: its lock, its state (`stack.json`) and its logs.
 
 Only the holder of the lock writes `stack.json`. The lock is the kernel's and ends with the process, so *locked* means
 *running*; what stands in the file of an unlocked directory are memories (ports, counts) and perhaps leftovers.
@@ -18,18 +18,18 @@ from typing import Any, BinaryIO
 import msgspec
 
 from meantime.errors import StackError
-from meantime.stack.model import Mark, Places, Row
+from meantime.stack.model import Places, ProcessIdentity, Row
 
 LEAST_FREE_BYTES = 500 * 1024 * 1024
 
 
-class Memory(msgspec.Struct, frozen=True):
+class StackState(msgspec.Struct, frozen=True):
     """What `stack.json` holds."""
 
     nodes: int = 1
     kafka: int = 1
     ports: dict[str, int] = {}
-    supervisor: Mark | None = None
+    supervisor: ProcessIdentity | None = None
     ready: bool = False
     places: Places | None = None
     processes: tuple[Row, ...] = ()
@@ -40,20 +40,20 @@ class Folder:
         self.path = path.expanduser().absolute()
         self.logs = self.path / "logs"
 
-    def read(self) -> Memory:
+    def read(self) -> StackState:
         try:
-            return msgspec.json.decode((self.path / "stack.json").read_bytes(), type=Memory)
+            return msgspec.json.decode((self.path / "stack.json").read_bytes(), type=StackState)
         except FileNotFoundError:
-            return Memory()
+            return StackState()
         except (msgspec.MsgspecError, OSError) as error:
             raise StackError(
                 f"cannot read {self.path / 'stack.json'}: {error}. Move it away to choose ports anew"
             ) from error
 
-    def write(self, memory: Memory) -> None:
+    def write(self, state: StackState) -> None:
         fresh = self.path / ".stack.json.new"
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(memory), indent=2))
+            file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
         fresh.rename(self.path / "stack.json")
 
     def is_locked(self) -> bool:
@@ -117,19 +117,19 @@ def in_use(folder: Folder) -> str:
     )
 
 
-class Ledger:
-    """The memory of a running stack, written through on every change."""
+class StateFile:
+    """The state of a running stack, written through on every change."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self.memory = folder.read()
+        self.state = folder.read()
 
     def change(self, **fields: Any) -> None:
-        self.memory = msgspec.structs.replace(self.memory, **fields)
-        self._folder.write(self.memory)
+        self.state = msgspec.structs.replace(self.state, **fields)
+        self._folder.write(self.state)
 
     def put(self, row: Row) -> None:
-        self.change(processes=(*(other for other in self.memory.processes if other.name != row.name), row))
+        self.change(processes=(*(other for other in self.state.processes if other.name != row.name), row))
 
     def remove(self, name: str) -> None:
-        self.change(processes=tuple(row for row in self.memory.processes if row.name != name))
+        self.change(processes=tuple(row for row in self.state.processes if row.name != name))

@@ -17,7 +17,7 @@ ROOT = "/meantime"
 HOST = "127.0.0.1"
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for; `None` means as the last time."""
 
     data: str
@@ -72,7 +72,7 @@ class Spec:
 State = Literal["starting", "ready", "down"]
 
 
-class Mark(msgspec.Struct, frozen=True):
+class ProcessIdentity(msgspec.Struct, frozen=True):
     """A process that cannot be mistaken for a later one with the same pid."""
 
     pid: int
@@ -82,7 +82,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     kind: str
     name: str
-    mark: Mark | None
+    mark: ProcessIdentity | None
     """`None` while it is down and about to be started again."""
     log: str
     state: State
@@ -93,7 +93,7 @@ class Row(msgspec.Struct, frozen=True):
     """Distance from what depends on nothing; higher levels are stopped first."""
 
 
-class Node(msgspec.Struct, frozen=True):
+class NodeAddress(msgspec.Struct, frozen=True):
     id: str
     url: str
 
@@ -101,7 +101,7 @@ class Node(msgspec.Struct, frozen=True):
 class Places(msgspec.Struct, frozen=True):
     """Where everything of one stack listens."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeAddress, ...]
     zookeeper: str
     kafka: tuple[str, ...]
     postgres: str

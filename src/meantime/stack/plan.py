@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from meantime.errors import StackError
 from meantime.stack import ports
 from meantime.stack.class_archives import archives_spec, missing_archives
-from meantime.stack.folder import Folder, Memory
+from meantime.stack.folder import Folder, StackState
 from meantime.stack.java.jars import are_missing, fetch_spec
 from meantime.stack.java.runtime import Java
-from meantime.stack.model import HOST, ROOT, Node, Options, Places, Spec
+from meantime.stack.model import HOST, ROOT, NodeAddress, Places, Spec, StackOptions
 from meantime.stack.services import kafka, nodes, postgres, timers, zookeeper
 
 
@@ -31,23 +31,23 @@ class Size:
     kafka: int
 
 
-def size_of(options: Options, memory: Memory) -> Size:
+def size_of(options: StackOptions, state: StackState) -> Size:
     size = Size(
-        nodes=memory.nodes if options.nodes is None else options.nodes,
-        kafka=memory.kafka if options.kafka is None else options.kafka,
+        nodes=state.nodes if options.nodes is None else options.nodes,
+        kafka=state.kafka if options.kafka is None else options.kafka,
     )
     if size.kafka < 1 or size.nodes < 0:
         raise StackError("a stack has at least one Kafka and no fewer than 0 nodes: change --kafka or --nodes")
     return size
 
 
-def ports_of(size: Size, options: Options, memory: Memory) -> dict[str, int]:
+def ports_of(size: Size, options: StackOptions, state: StackState) -> dict[str, int]:
     """All ports, remembered ones first; those of nodes and brokers that do not run this time stay reserved."""
     clusters = cluster_names(size.kafka)
     services = ["zookeeper", "postgres", *clusters, *(f"{name}-controller" for name in clusters)]
-    for_services = ports.assign(memory.ports, services)
-    for_nodes = ports.assign_nodes({**memory.ports, **for_services}, size.nodes, options.port)
-    return {**memory.ports, **for_services, **for_nodes}
+    for_services = ports.assign(state.ports, services)
+    for_nodes = ports.assign_nodes({**state.ports, **for_services}, size.nodes, options.port)
+    return {**state.ports, **for_services, **for_nodes}
 
 
 def cluster_names(count: int) -> list[str]:
@@ -57,14 +57,16 @@ def cluster_names(count: int) -> list[str]:
 def places_of(folder: Folder, size: Size, numbers: Mapping[str, int]) -> Places:
     names = [f"node-{number}" for number in range(1, size.nodes + 1)]
     return Places(
-        nodes=tuple(Node(name, f"http://{HOST}:{numbers[name]}") for name in names),
+        nodes=tuple(NodeAddress(name, f"http://{HOST}:{numbers[name]}") for name in names),
         zookeeper=f"{HOST}:{numbers['zookeeper']}{ROOT}",
         kafka=tuple(f"{HOST}:{numbers[name]}" for name in cluster_names(size.kafka)),
         postgres=postgres.uri(folder, numbers["postgres"]),
     )
 
 
-def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[str, int], java: Java) -> tuple[Spec, ...]:
+def specs_of(
+    folder: Folder, options: StackOptions, places: Places, numbers: Mapping[str, int], java: Java
+) -> tuple[Spec, ...]:
     services = _services(folder, options, places, numbers, java)
     needed = tuple(spec.name for spec in services)
     specs = [*services, *(nodes.node(folder, places, which, needed, options.node_env) for which in places.nodes)]
@@ -78,7 +80,7 @@ def specs_of(folder: Folder, options: Options, places: Places, numbers: Mapping[
     return tuple(specs)
 
 
-def _services(folder: Folder, options: Options, places: Places, numbers: Mapping[str, int], java: Java) -> list[Spec]:
+def _services(folder: Folder, options: StackOptions, places: Places, numbers: Mapping[str, int], java: Java) -> list[Spec]:
     clusters = [
         kafka.kafka(folder, java, name, kafka.Listeners(numbers[name], numbers[f"{name}-controller"]))
         for name in cluster_names(len(places.kafka))

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from meantime.stack.model import Mark, Row
+from meantime.stack.model import ProcessIdentity, Row
 
 _PROC = Path("/proc")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def mark(pid: int) -> Mark | None:
+def identity_of(pid: int) -> ProcessIdentity | None:
     """The mark of a living process; `None` for one that is gone or only waits to be reaped."""
     born = _born_by_proc(pid) if _BOOT.exists() else _born_by_ps(pid)
-    return Mark(pid, born) if born else None
+    return ProcessIdentity(pid, born) if born else None
 
 
-def is_alive(known: Mark | None) -> bool:
-    return known is not None and mark(known.pid) == known
+def is_alive(known: ProcessIdentity | None) -> bool:
+    return known is not None and identity_of(known.pid) == known
 
 
 def _born_by_proc(pid: int) -> str | None:
@@ -55,13 +55,13 @@ def stop_leftovers(rows: tuple[Row, ...], say: Callable[[str], None]) -> int:
     return len(living)
 
 
-def send(known: Mark, number: int, *, group: bool = False) -> None:
+def send(known: ProcessIdentity, number: int, *, group: bool = False) -> None:
     if is_alive(known):
         with suppress(ProcessLookupError):
             (os.killpg if group else os.kill)(known.pid, number)
 
 
-def wait_gone(known: Mark, within: float) -> bool:
+def wait_gone(known: ProcessIdentity, within: float) -> bool:
     deadline = time.monotonic() + within
     while is_alive(known):
         if time.monotonic() > deadline:

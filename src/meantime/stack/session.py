@@ -7,7 +7,7 @@ from pathlib import Path
 from meantime.errors import StackError
 from meantime.stack.background import launch
 from meantime.stack.folder import Folder
-from meantime.stack.model import Options, Places, Tell
+from meantime.stack.model import Places, StackOptions, Tell
 
 STOP_WITHIN = 120.0
 
@@ -29,7 +29,7 @@ def running(
 
     Without `wait_for_late` the Spark job of timers may still be starting when the block begins.
     """
-    options = Options(
+    options = StackOptions(
         data=str(data),
         nodes=nodes,
         kafka=kafka,

@@ -17,15 +17,15 @@ from pathlib import Path
 from meantime.errors import StackError
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
-from meantime.stack.folder import Folder, Ledger
+from meantime.stack.folder import Folder, StateFile
 from meantime.stack.java.runtime import find_java
-from meantime.stack.model import Event, Options, Spec, Tell
+from meantime.stack.model import Event, Spec, StackOptions, Tell
 from meantime.stack.ports import reserved
 from meantime.stack.reports import logged
 from meantime.tasks import end
 
 
-def serve(options: Options, tell: Tell) -> None:
+def serve(options: StackOptions, tell: Tell) -> None:
     """Run the stack until it is told to stop; returns when nothing of it is left running."""
     folder = Folder(Path(options.data))
     try:
@@ -36,37 +36,37 @@ def serve(options: Options, tell: Tell) -> None:
         raise _explained(error, folder) from error
 
 
-def _serve_locked(folder: Folder, options: Options, tell: Tell) -> None:
-    ledger = Ledger(folder)
-    processes.stop_leftovers(ledger.memory.processes, lambda text: tell(Event("note", "", text)))
-    ledger.change(supervisor=processes.mark(os.getpid()), ready=False, processes=())
+def _serve_locked(folder: Folder, options: StackOptions, tell: Tell) -> None:
+    state_file = StateFile(folder)
+    processes.stop_leftovers(state_file.state.processes, lambda text: tell(Event("note", "", text)))
+    state_file.change(supervisor=processes.identity_of(os.getpid()), ready=False, processes=())
     try:
-        specs = _prepare(folder, ledger, options)
-        with reserved(ledger.memory.ports.values()):
-            asyncio.run(_supervise(specs, ledger, options, tell))
+        specs = _prepare(folder, state_file, options)
+        with reserved(state_file.state.ports.values()):
+            asyncio.run(_supervise(specs, state_file, options, tell))
     finally:
-        ledger.change(supervisor=None, ready=False)
+        state_file.change(supervisor=None, ready=False)
 
 
-def _prepare(folder: Folder, ledger: Ledger, options: Options) -> tuple[Spec, ...]:
+def _prepare(folder: Folder, state_file: StateFile, options: StackOptions) -> tuple[Spec, ...]:
     java = find_java()
-    size = plan.size_of(options, ledger.memory)
-    ports = plan.ports_of(size, options, ledger.memory)
+    size = plan.size_of(options, state_file.state)
+    ports = plan.ports_of(size, options, state_file.state)
     places = plan.places_of(folder, size, ports)
-    ledger.change(nodes=size.nodes, kafka=size.kafka, ports=ports, places=places)
+    state_file.change(nodes=size.nodes, kafka=size.kafka, ports=ports, places=places)
     return plan.specs_of(folder, options, places, ports, java)
 
 
-async def _supervise(specs: tuple[Spec, ...], ledger: Ledger, options: Options, tell: Tell) -> None:
+async def _supervise(specs: tuple[Spec, ...], state_file: StateFile, options: StackOptions, tell: Tell) -> None:
     levels = plan.levels(specs)
-    children = [Child(spec, levels[spec.name], ledger, tell) for spec in specs]
+    children = [Child(spec, levels[spec.name], state_file, tell) for spec in specs]
     late = [child for child in children if child.spec.late and not options.wait_for_late]
     ready = {child.spec.name: asyncio.Event() for child in children}
     async with _stop_wish(options.until_eof) as stop:
         try:
-            await _unless(stop, _run(children, late, ready, lambda: _up(ledger, late, tell)))
+            await _unless(stop, _run(children, late, ready, lambda: _up(state_file, late, tell)))
         finally:
-            ledger.change(ready=False)
+            state_file.change(ready=False)
             await _stop(children)
 
 
@@ -81,8 +81,8 @@ async def _run(children: list[Child], late: list[Child], ready: Mapping[str, asy
     await _together([in_time(), *(_start_and_keep(child, ready) for child in late)])
 
 
-def _up(ledger: Ledger, late: list[Child], tell: Tell) -> None:
-    ledger.change(ready=True)
+def _up(state_file: StateFile, late: list[Child], tell: Tell) -> None:
+    state_file.change(ready=True)
     for child in late:
         if not child.spec.once:
             tell(Event("note", "", f"{child.spec.name} is still starting; what it does comes late until it is ready"))

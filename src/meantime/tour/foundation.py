@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from meantime.tour.stage import Stage
+from meantime.tour.stage import TourStage
 
 SKEW_MS = 5000
 SKEW_FOR = 6
 
 
-def play(stage: Stage) -> None:
+def play(stage: TourStage) -> None:
     _nodes_find_each_other(stage)
     _a_killed_node_leaves_and_returns(stage)
     _a_wrong_clock_is_not_trusted(stage)
 
 
-def _nodes_find_each_other(stage: Stage) -> None:
+def _nodes_find_each_other(stage: TourStage) -> None:
     stage.voice.chapter("Three nodes that agree")
     nodes, _ = stage.until("three healthy nodes", lambda: _healthy(stage, 3))
     rows = [
@@ -25,7 +25,7 @@ def _nodes_find_each_other(stage: Stage) -> None:
     stage.check(len({node["timelines_version"] for node in nodes.values()}) == 1, "all of them acknowledge the same version")
 
 
-def _a_killed_node_leaves_and_returns(stage: Stage) -> None:
+def _a_killed_node_leaves_and_returns(stage: TourStage) -> None:
     stage.voice.chapter("A node is killed")
     before = stage.nodes()["node-3"]
     former = stage.pid_of("node-3")
@@ -41,7 +41,7 @@ def _a_killed_node_leaves_and_returns(stage: Stage) -> None:
     )
 
 
-def _a_wrong_clock_is_not_trusted(stage: Stage) -> None:
+def _a_wrong_clock_is_not_trusted(stage: TourStage) -> None:
     stage.voice.chapter("A clock that is wrong")
     stage.voice.say(f"A fourth node joins; its clock is {SKEW_MS / 1000:.0f} s ahead for {SKEW_FOR} s.")
     flags = ["--clock-skew-ms", str(SKEW_MS), "--clock-skew-for", str(SKEW_FOR)]
@@ -58,13 +58,13 @@ def _a_wrong_clock_is_not_trusted(stage: Stage) -> None:
     stage.voice.fact("it was stopped and has left at once")
 
 
-def _healthy(stage: Stage, count: int) -> dict[str, dict[str, Any]] | None:
+def _healthy(stage: TourStage, count: int) -> dict[str, dict[str, Any]] | None:
     views = [stage.nodes(url) for url in stage.urls]
     agreed = all(len(view) == count and all(node["state"] == "healthy" for node in view.values()) for view in views)
     return views[0] if agreed else None
 
 
-def _drifted(stage: Stage) -> dict[str, Any] | None:
+def _drifted(stage: TourStage) -> dict[str, Any] | None:
     node = stage.nodes().get("node-4")
     drifted = node and any(reason["code"] == "clock_drift" for reason in node["reasons"])
     return node if drifted else None

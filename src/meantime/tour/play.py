@@ -9,7 +9,7 @@ import httpx
 from meantime.stack.reports import line
 from meantime.stack.session import running
 from meantime.tour import foundation, streams, timers, topics, workers
-from meantime.tour.stage import Stage, Voice
+from meantime.tour.stage import TourStage, Voice
 
 CHAPTERS = [foundation.play, streams.play, topics.play, workers.play, timers.play]
 
@@ -27,7 +27,7 @@ def play() -> None:
             running(data, nodes=3, kafka=2, timers=True, wait_for_late=False, tell=lambda e: voice.say(line(e))) as places,
             httpx.Client(timeout=10, trust_env=False) as http,
         ):
-            stage = Stage(data, places, voice, http)
+            stage = TourStage(data, places, voice, http)
             for chapter in CHAPTERS:
                 chapter(stage)
     voice.console.print()

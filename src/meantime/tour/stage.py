@@ -69,7 +69,7 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TourStage:
     data: Path
     places: Places
     voice: Voice

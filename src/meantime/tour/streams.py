@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from meantime.sdk.client import Client
-from meantime.tour.stage import Stage
+from meantime.tour.stage import TourStage
 
 EVENT_TYPE = "tour.orders"
 PARTITIONS = 4
 SWITCHES = 5
 
 
-def play(stage: Stage) -> None:
+def play(stage: TourStage) -> None:
     stage.voice.chapter("A storage is switched under load")
     with Client(stage.urls) as client:
         storages = [storage.id for storage in client.storages()]
@@ -26,7 +26,7 @@ def play(stage: Stage) -> None:
 
 
 @dataclass
-class Publisher:
+class TourPublisher:
     """Publishes numbered events one batch after another, and remembers what was acknowledged."""
 
     client: Client
@@ -48,7 +48,7 @@ class Publisher:
 
 
 @dataclass
-class Reader:
+class TourReader:
     client: Client
     numbers: list[int] = field(default_factory=list)
     cursors: set[str] = field(default_factory=set)
@@ -59,8 +59,8 @@ class Reader:
             self.cursors.add(batch.cursor.offset[:8])
 
 
-def _switch_under_load(stage: Stage, client: Client, storages: list[str]) -> None:
-    publisher, reader = Publisher(Client(stage.urls[0])), Reader(Client(stage.urls[1]))
+def _switch_under_load(stage: TourStage, client: Client, storages: list[str]) -> None:
+    publisher, reader = TourPublisher(Client(stage.urls[0])), TourReader(Client(stage.urls[1]))
     publishing = threading.Thread(target=publisher.run, daemon=True)
     publishing.start()
     threading.Thread(target=reader.run, daemon=True).start()
@@ -85,16 +85,16 @@ def _switch_under_load(stage: Stage, client: Client, storages: list[str]) -> Non
     )
 
 
-def _claim(publisher: Publisher, reader: Reader) -> str:
+def _claim(publisher: TourPublisher, reader: TourReader) -> str:
     return f"{publisher.acknowledged} events acknowledged, {len(reader.numbers)} read: none lost, none twice"
 
 
-def _version(stage: Stage) -> int:
+def _version(stage: TourStage) -> int:
     """What all nodes have acknowledged."""
     return min(int(node["timelines_version"]) for node in stage.nodes().values())
 
 
-def _show_timelines(stage: Stage, client: Client) -> None:
+def _show_timelines(stage: TourStage, client: Client) -> None:
     rows = [
         (timeline.order, timeline.storage_id, timeline.topic, (timeline.latest_position or {}).get("offsets", "active"))
         for timeline in client.timelines(EVENT_TYPE)

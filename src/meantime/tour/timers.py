@@ -13,7 +13,7 @@ from rich.text import Text
 
 from meantime.sdk.calls.timers import TimerDraft
 from meantime.sdk.client import Client
-from meantime.tour.stage import Stage
+from meantime.tour.stage import TourStage
 
 EVENT_TYPE = "tour.callbacks"
 TIMERS = 20_000
@@ -46,7 +46,7 @@ class Callbacks:
                 self.late_ms.append(now_ms - event["due"] * 1000)
 
 
-def play(stage: Stage) -> None:
+def play(stage: TourStage) -> None:
     stage.voice.chapter("Timers, on the second")
     stage.until("Spark, which has been starting since the beginning", lambda: stage.is_ready("futures"), SPARK_WITHIN)
     with Client(stage.urls, timeout=60) as client:
@@ -59,7 +59,7 @@ def play(stage: Stage) -> None:
         _check(stage, callbacks, set(timers), cancelled)
 
 
-def _set(stage: Stage, client: Client) -> dict[str, int]:
+def _set(stage: TourStage, client: Client) -> dict[str, int]:
     """Tokens and their seconds."""
     began, first = time.monotonic(), int(client.now()) + FIRST_AFTER
     timers = {f"tour-{number}": first + number % SPREAD for number in range(TIMERS)}
@@ -75,7 +75,7 @@ def _set(stage: Stage, client: Client) -> dict[str, int]:
     return timers
 
 
-def _cancel(stage: Stage, client: Client, timers: dict[str, int]) -> set[str]:
+def _cancel(stage: TourStage, client: Client, timers: dict[str, int]) -> set[str]:
     late = [token for token, due in timers.items() if due > client.now() + 8]
     chosen = set(random.Random(7).sample(late, CANCELLED))
     for token in chosen:
@@ -84,7 +84,7 @@ def _cancel(stage: Stage, client: Client, timers: dict[str, int]) -> set[str]:
     return chosen
 
 
-def _watch(stage: Stage, callbacks: Callbacks, expected: int, within: float = 240.0) -> None:
+def _watch(stage: TourStage, callbacks: Callbacks, expected: int, within: float = 240.0) -> None:
     stage.voice.say(
         "When a third has fired, the Spark job is killed with -9; the supervisor starts it again from its checkpoint."
     )
@@ -110,7 +110,7 @@ def _histogram(callbacks: Callbacks, expected: int) -> Text:
     return Text("\n".join(lines))
 
 
-def _check(stage: Stage, callbacks: Callbacks, tokens: set[str], cancelled: set[str]) -> None:
+def _check(stage: TourStage, callbacks: Callbacks, tokens: set[str], cancelled: set[str]) -> None:
     stage.check(set(callbacks.seen) == tokens - cancelled, "every timer fired, except those that were cancelled")
     stage.check(set(callbacks.seen.values()) == {1}, "none fired twice, although Spark was killed")
     earliest, latest, unsure = min(callbacks.late_ms), max(callbacks.late_ms), callbacks.unsure_ms

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 from meantime.sdk.client import Client
-from meantime.tour.stage import Stage
+from meantime.tour.stage import TourStage
 
 TOPIC = "tour.notifications"
 DAYS = (1, 3, 7)
@@ -13,7 +13,7 @@ USERS = ("ada", "grace", "edsger")
 SECONDS_PER_DAY = 0.7
 
 
-def play(stage: Stage) -> None:
+def play(stage: TourStage) -> None:
     stage.voice.chapter("Messages that must happen later")
     with Client(stage.urls[0], producer_group="tour") as client:
         client.create_topic(TOPIC)
@@ -42,7 +42,7 @@ def _consume(url: str, arrivals: Arrivals, expected: set[str]) -> None:
                 return
 
 
-def _notifications(stage: Stage, client: Client) -> None:
+def _notifications(stage: TourStage, client: Client) -> None:
     for user in USERS:
         for day in DAYS:
             client.schedule(TOPIC, {"user": user, "day": day}, after=day * SECONDS_PER_DAY, id=f"{user}-{day}")
@@ -65,7 +65,7 @@ def _notifications(stage: Stage, client: Client) -> None:
     stage.check("postponed" in arrivals.postponed, "one was released by its consumer for a second, and came back")
 
 
-def _a_worker_dies(stage: Stage, client: Client) -> None:
+def _a_worker_dies(stage: TourStage, client: Client) -> None:
     stage.voice.say("A worker leases a message for 1 s and dies.")
     client.schedule(TOPIC, {"job": "important"}, after=0, id="job")
     with Client(stage.urls[2]) as doomed:

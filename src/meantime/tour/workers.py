@@ -11,7 +11,7 @@ from pathlib import Path
 
 from meantime.sdk.client import Client
 from meantime.stack.services.nodes import environment
-from meantime.tour.stage import Stage
+from meantime.tour.stage import TourStage
 
 EVENT_TYPE = "tour.jobs"
 APP = "tour"
@@ -30,7 +30,7 @@ def note(message, context):
 """
 
 
-def play(stage: Stage) -> None:
+def play(stage: TourStage) -> None:
     stage.voice.chapter("Workers that share the work")
     folder = stage.data / "tour-workers"
     folder.mkdir()
@@ -66,7 +66,7 @@ def _crew() -> Iterator[list[subprocess.Popen[bytes]]]:
             worker.wait(timeout=30)
 
 
-def _worker(stage: Stage, folder: Path) -> subprocess.Popen[bytes]:
+def _worker(stage: TourStage, folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "meantime", "worker", "run", "tour_jobs:app"]
     env = os.environ | environment(stage.places) | {"MEANTIME_URL": ",".join(stage.urls)}
     with (stage.data / "logs" / "tour-workers.log").open("ab") as log:
@@ -83,13 +83,13 @@ def _done(folder: Path) -> Counter[str]:
     return Counter(done.read_text().splitlines()) if done.exists() else Counter()
 
 
-def _show(stage: Stage, what: str, workers: int) -> None:
+def _show(stage: TourStage, what: str, workers: int) -> None:
     shares, after = stage.until(what, lambda: _balanced(stage, workers), within=60)
     stage.voice.table(["worker", "queues"], [(worker, "▇" * len(queues)) for worker, queues in shares.items()])
     stage.voice.fact(f"balanced after {after:.1f} s: each of {PARTITIONS} queues has one owner")
 
 
-def _balanced(stage: Stage, workers: int) -> dict[str, list[str]] | None:
+def _balanced(stage: TourStage, workers: int) -> dict[str, list[str]] | None:
     answer = stage.http.get(f"{stage.urls[0]}/apps/{APP}/workers").json()
     shares = {entry["worker"]: entry["queues"] for entry in answer["workers"]}
     owned = [queue for queues in shares.values() for queue in queues]

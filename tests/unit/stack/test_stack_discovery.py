@@ -4,11 +4,11 @@ import pytest
 
 from meantime.errors import StackError
 from meantime.stack.discovery import data_path, discover, find
-from meantime.stack.folder import Folder, Memory
-from meantime.stack.model import Node, Places
+from meantime.stack.folder import Folder, StackState
+from meantime.stack.model import NodeAddress, Places
 
 PLACES = Places(
-    nodes=(Node("node-1", "http://127.0.0.1:8080"), Node("node-2", "http://127.0.0.1:8081")),
+    nodes=(NodeAddress("node-1", "http://127.0.0.1:8080"), NodeAddress("node-2", "http://127.0.0.1:8081")),
     zookeeper="127.0.0.1:2181/meantime",
     kafka=("127.0.0.1:9092", "127.0.0.1:9093"),
     postgres="postgresql://somewhere/meantime",
@@ -19,7 +19,7 @@ PLACES = Places(
 def stack(tmp_path):
     folder = Folder(tmp_path)
     with folder.locked():
-        folder.write(Memory(places=PLACES))
+        folder.write(StackState(places=PLACES))
         yield tmp_path
 
 
@@ -41,7 +41,7 @@ def test_the_environment_comes_before_the_stack(stack):
 
 
 def test_a_stack_that_has_stopped_is_not_found(tmp_path):
-    Folder(tmp_path).write(Memory(places=PLACES))
+    Folder(tmp_path).write(StackState(places=PLACES))
     assert find(tmp_path) is None
     with pytest.raises(StackError, match=f"no running stack in {tmp_path} and MEANTIME_URL is not set.*meantime up"):
         _ = discover(tmp_path, {}).url

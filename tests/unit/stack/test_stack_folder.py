@@ -5,15 +5,15 @@ import msgspec
 import pytest
 
 from meantime.errors import StackError
-from meantime.stack.folder import Folder, Ledger, Memory
-from meantime.stack.model import Mark, Row
+from meantime.stack.folder import Folder, StackState, StateFile
+from meantime.stack.model import ProcessIdentity, Row
 
 
 def row(name: str, pid: int = 1) -> Row:
     return Row(
         kind="node",
         name=name,
-        mark=Mark(pid, "then"),
+        mark=ProcessIdentity(pid, "then"),
         log="",
         state="ready",
         restarts=0,
@@ -26,7 +26,7 @@ def row(name: str, pid: int = 1) -> Row:
 def test_a_second_stack_on_the_same_directory_is_refused(tmp_path):
     folder = Folder(tmp_path)
     with folder.locked():
-        folder.write(Memory(supervisor=Mark(4711, "then")))
+        folder.write(StackState(supervisor=ProcessIdentity(4711, "then")))
         with pytest.raises(StackError, match=r"in use by a running stack \(supervisor pid 4711\).*meantime down --data"):
             Folder(tmp_path).locked().__enter__()
 
@@ -56,7 +56,7 @@ def test_a_full_disk_is_an_error_that_says_how_much_is_needed(tmp_path):
 
 
 def test_what_is_written_is_read_again_and_is_for_the_owner_only(tmp_path):
-    memory = Memory(nodes=3, kafka=2, ports={"zookeeper": 21000}, processes=(row("node-1"),))
+    memory = StackState(nodes=3, kafka=2, ports={"zookeeper": 21000}, processes=(row("node-1"),))
     Folder(tmp_path).write(memory)
     assert Folder(tmp_path).read() == memory
     assert os.stat(tmp_path / "stack.json").st_mode & 0o077 == 0
@@ -69,7 +69,7 @@ def test_a_damaged_memory_is_an_error_that_names_the_file(tmp_path):
 
 
 def test_the_process_table_has_one_row_per_process(tmp_path):
-    ledger = Ledger(Folder(tmp_path))
+    ledger = StateFile(Folder(tmp_path))
     ledger.put(row("node-1", pid=1))
     ledger.put(row("node-2", pid=2))
     ledger.put(row("node-1", pid=3))
@@ -78,6 +78,6 @@ def test_the_process_table_has_one_row_per_process(tmp_path):
 
 
 def test_the_memory_of_a_later_release_can_be_read(tmp_path):
-    document = msgspec.to_builtins(Memory(nodes=2)) | {"console": True}
+    document = msgspec.to_builtins(StackState(nodes=2)) | {"console": True}
     (tmp_path / "stack.json").write_bytes(msgspec.json.encode(document))
     assert Folder(tmp_path).read().nodes == 2

@@ -4,9 +4,9 @@ import pytest
 
 from meantime.errors import StackError
 from meantime.stack import class_archives, plan, ports
-from meantime.stack.folder import Folder, Memory
+from meantime.stack.folder import Folder, StackState
 from meantime.stack.java.runtime import Java
-from meantime.stack.model import Options, Spec
+from meantime.stack.model import Spec, StackOptions
 
 
 def spec(name: str, *depends: str) -> Spec:
@@ -22,25 +22,25 @@ def cache(tmp_path, monkeypatch):
 
 
 def specs(tmp_path: Path, **asked) -> dict[str, Spec]:
-    folder, options = Folder(tmp_path), Options(data=str(tmp_path), **asked)
-    size = plan.size_of(options, Memory())
-    numbers = plan.ports_of(size, options, Memory())
+    folder, options = Folder(tmp_path), StackOptions(data=str(tmp_path), **asked)
+    size = plan.size_of(options, StackState())
+    numbers = plan.ports_of(size, options, StackState())
     places = plan.places_of(folder, size, numbers)
     java = Java(Path("java"), 17, bundled=False)
     return {made.name: made for made in plan.specs_of(folder, options, places, numbers, java)}
 
 
 def test_a_stack_has_the_size_that_is_asked_for():
-    assert plan.size_of(Options(data="x", nodes=3, kafka=2), Memory(nodes=1, kafka=1)) == plan.Size(3, 2)
+    assert plan.size_of(StackOptions(data="x", nodes=3, kafka=2), StackState(nodes=1, kafka=1)) == plan.Size(3, 2)
 
 
 def test_a_stack_has_the_size_of_the_last_time_when_nothing_is_asked():
-    assert plan.size_of(Options(data="x"), Memory(nodes=5, kafka=2)) == plan.Size(5, 2)
+    assert plan.size_of(StackOptions(data="x"), StackState(nodes=5, kafka=2)) == plan.Size(5, 2)
 
 
 def test_a_stack_without_kafka_is_refused():
     with pytest.raises(StackError, match="at least one Kafka"):
-        plan.size_of(Options(data="x", kafka=0), Memory())
+        plan.size_of(StackOptions(data="x", kafka=0), StackState())
 
 
 def test_nodes_wait_for_every_service_and_for_the_schema(tmp_path):
@@ -94,7 +94,7 @@ def test_nodes_are_told_where_everything_is(tmp_path):
 
 def test_ports_of_what_does_not_run_this_time_stay_reserved():
     first = ports.choose(set())
-    numbers = plan.ports_of(plan.Size(0, 1), Options(data="x"), Memory(ports={"kafka-2": first}))
+    numbers = plan.ports_of(plan.Size(0, 1), StackOptions(data="x"), StackState(ports={"kafka-2": first}))
     assert numbers["kafka-2"] == first
     assert len(set(numbers.values())) == len(numbers)
 

@@ -7,7 +7,7 @@ import pytest
 
 from meantime.stack import processes
 from meantime.stack.child import how_it_ended, pause
-from meantime.stack.model import Mark, Row
+from meantime.stack.model import ProcessIdentity, Row
 
 
 @pytest.fixture
@@ -17,22 +17,22 @@ def sleeper():
         process.kill()
 
 
-def row(mark: Mark | None, level: int = 0, name: str = "sleeper") -> Row:
+def row(mark: ProcessIdentity | None, level: int = 0, name: str = "sleeper") -> Row:
     return Row("node", name, mark, "", "ready", 0, signal.SIGTERM, 0.3, level)
 
 
 def test_a_living_process_is_recognised(sleeper):
-    mark = processes.mark(sleeper.pid)
+    mark = processes.identity_of(sleeper.pid)
     assert mark is not None
     assert processes.is_alive(mark)
 
 
 def test_a_reused_pid_is_not_taken_for_the_process_that_had_it(sleeper):
-    assert not processes.is_alive(Mark(sleeper.pid, "another birth"))
+    assert not processes.is_alive(ProcessIdentity(sleeper.pid, "another birth"))
 
 
 def test_a_dead_process_that_nobody_reaped_counts_as_gone(sleeper):
-    mark = processes.mark(sleeper.pid)
+    mark = processes.identity_of(sleeper.pid)
     assert mark is not None
     os.kill(sleeper.pid, signal.SIGKILL)
     assert processes.wait_gone(mark, 2.0)
@@ -40,13 +40,13 @@ def test_a_dead_process_that_nobody_reaped_counts_as_gone(sleeper):
 
 def test_leftovers_are_stopped_and_named(sleeper):
     said: list[str] = []
-    assert processes.stop_leftovers((row(processes.mark(sleeper.pid)), row(None)), said.append) == 1
+    assert processes.stop_leftovers((row(processes.identity_of(sleeper.pid)), row(None)), said.append) == 1
     assert sleeper.wait(2) == -signal.SIGTERM
     assert said == [f"stopping sleeper (pid {sleeper.pid}), left behind by a supervisor that was killed"]
 
 
 def test_a_stranger_with_the_pid_of_a_leftover_is_left_alone(sleeper):
-    assert processes.stop_leftovers((row(Mark(sleeper.pid, "another birth")),), print) == 0
+    assert processes.stop_leftovers((row(ProcessIdentity(sleeper.pid, "another birth")),), print) == 0
     assert sleeper.poll() is None
 
 
@@ -55,7 +55,7 @@ def test_what_does_not_stop_in_time_is_killed():
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True) as deaf:
         assert deaf.stdout is not None
         deaf.stdout.readline()
-        processes.stop_leftovers((row(processes.mark(deaf.pid)),), lambda _: None)
+        processes.stop_leftovers((row(processes.identity_of(deaf.pid)),), lambda _: None)
         assert deaf.wait(2) == -signal.SIGKILL
 
 

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 def chaos(
     seed: Annotated[int, typer.Option(help="Decides every choice; the same seed makes the same plan.")] = 1,
-    switches: Annotated[int, typer.Option(min=1, max=1000, help="How many switches, each with an accident.")] = 10,
+    switches: Annotated[int, typer.Option(min=1, max=1000, help="How many switches, each with a fault.")] = 10,
     data: Annotated[
         Path | None, typer.Option(help="Where the stack of the suite lives; a temporary folder if not given.")
     ] = None,
@@ -28,11 +28,11 @@ def chaos(
 
     Example: meantime chaos --seed 7 --switches 20
     """
-    from meantime.chaos.streams import Plan, run
+    from meantime.chaos.streams import ChaosPlan, run
 
     tell = (lambda _: None) if json else print_line
     with tempfile.TemporaryDirectory(prefix="meantime-chaos-") as folder:
-        report = run((data or Path(folder)) / "stack", Plan(seed=seed, switches=switches), tell)
+        report = run((data or Path(folder)) / "stack", ChaosPlan(seed=seed, switches=switches), tell)
     if json:
         print_json(report.summary())
     else:

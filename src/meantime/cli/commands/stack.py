@@ -11,7 +11,7 @@ from meantime.config import without_password
 from meantime.stack import control
 from meantime.stack.discovery import data_path
 from meantime.stack.folder import Folder
-from meantime.stack.model import Event, Options, Tell
+from meantime.stack.model import Event, StackOptions, Tell
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data directory; default $MEANTIME_DATA, else .meantime here.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -47,7 +47,9 @@ def up(
     from meantime.stack.supervisor import serve
 
     folder = Folder(data_path(data))
-    options = Options(data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers, class_archives=True)
+    options = StackOptions(
+        data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers, class_archives=True
+    )
     with reporter() as tell:
         if detach:
             launch(options, tell)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from meantime.stack.cache import alone, cache_folder, publish_file
+from meantime.stack.cache import cache_folder, exclusive, publish_file
 from meantime.stack.java.jars import jars_folder
 from meantime.stack.java.runtime import Java
 from meantime.stack.java.spark_home import session_home
@@ -48,7 +48,7 @@ class Classes:
     def prepare(self, trial: Trial) -> None:
         """Make the file, unless somebody has."""
         file = self.file()
-        with alone(file.parent):
+        with exclusive(file.parent):
             if _is_whole(file):
                 return
             file.unlink(missing_ok=True)

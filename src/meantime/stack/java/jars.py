@@ -21,7 +21,7 @@ from typing import IO
 import msgspec
 
 from meantime.errors import StackError
-from meantime.stack.cache import alone, cache_folder
+from meantime.stack.cache import cache_folder, exclusive
 from meantime.stack.java.runtime import LIGHT, Java, find_java
 from meantime.stack.model import Spec
 
@@ -45,7 +45,7 @@ def ensure_jars(conf: str, java: Java, say: Say) -> Path:
     wanted, folder = checksums(conf), jars_folder(conf)
     if _is_whole(folder, wanted):
         return folder
-    with alone(_ivy_home(conf)):
+    with exclusive(_ivy_home(conf)):
         if not _is_whole(folder, wanted):
             _fetch(conf, wanted, folder, java, say)
     return folder

@@ -9,7 +9,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from meantime.stack.cache import alone, cache_folder
+from meantime.stack.cache import cache_folder, exclusive
 from meantime.stack.java.jars import spark_home
 
 PARTS = ("bin", "jars")
@@ -20,7 +20,7 @@ def session_home() -> Path:
     installed = spark_home().resolve()
     homes = cache_folder() / "spark"
     home = homes / hashlib.sha256(str(installed).encode()).hexdigest()[:12]
-    with alone(homes):
+    with exclusive(homes):
         home.mkdir(exist_ok=True)
         for part in PARTS:
             _link(home / part, installed / part)

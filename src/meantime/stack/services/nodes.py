@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import httpx
 
 from meantime.stack.folder import Folder
-from meantime.stack.model import Node, Places, Spec
+from meantime.stack.model import NodeAddress, Places, Spec
 
 
 def environment(places: Places) -> dict[str, str]:
@@ -32,7 +32,7 @@ def migration(folder: Folder, places: Places) -> Spec:
     )
 
 
-def node(folder: Folder, places: Places, which: Node, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
+def node(folder: Folder, places: Places, which: NodeAddress, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
     return Spec(
         kind="node",
         name=which.id,

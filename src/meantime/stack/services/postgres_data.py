@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from meantime.errors import StackError
-from meantime.stack.cache import alone, cache_folder
+from meantime.stack.cache import cache_folder, exclusive
 from meantime.stack.model import Account
 from meantime.stack.services.account import INSIDE, Programs, give, popen_account, runnable
 
@@ -63,7 +63,7 @@ def _kept() -> Path:
 
 
 def _keep(data: Path, kept: Path) -> None:
-    with alone(kept.parent):
+    with exclusive(kept.parent):
         if not kept.exists():
             copy = kept.with_suffix(".new")
             shutil.rmtree(copy, ignore_errors=True)
