@@ -1,0 +1,306 @@
+"""Writes the pages of docs/reference that the code already knows: the command line, settings, errors and metrics.
+
+`make docs` runs it; a unit test fails while a committed page differs from what the code says. The pages depend on the code
+alone: not on the terminal, the environment or the machine.
+"""
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
+from typer.main import get_command
+
+from meantime import errors
+from meantime.api.problems import STATUS
+from meantime.cli.commands.guidance import VARIABLES
+from meantime.cli.exits import EXITS, exit_of
+from meantime.cli.main import build
+from meantime.config import PREFIX, Config
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "meantime"
+FOLDER = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by `make docs` from the code. Do not edit it here. -->"
+
+SHARED_OPTIONS = ("--url", "--key", "--data", "--json")
+
+
+def pages() -> dict[str, str]:
+    """Every page by its file name."""
+    return {"cli.md": cli(), "configuration.md": configuration(), "errors.md": error_codes(), "metrics.md": metrics()}
+
+
+# -- The command line ----------------------------------------------------------------------------------------------------
+
+
+def cli() -> str:
+    root = get_command(build())
+    commands = list(_commands(root, ()))
+    shown = {name: text for text, name in _shared(commands).items()}
+    lines = [
+        "# Which commands are there, and what do they take?",
+        "",
+        NOTE,
+        "",
+        "Every command, in the order of `meantime --help`. `meantime COMMAND --help` prints the same.",
+        "How a command ends is in [errors and exit codes](errors.md).",
+        "",
+        "## Options that most commands have",
+        "",
+        "Where a command below is marked *cluster*, it takes these, too:",
+        "",
+        *_table(("option", "meaning"), [(f"`{name}`", text) for name, text in shown.items()]),
+        "",
+        "## Environment variables",
+        "",
+        *_table(("variable", "meaning"), [(f"`{name}`", _cell(text)) for name, text in VARIABLES]),
+        "",
+    ]
+    for path, command in commands:
+        lines += _command(path, command)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if not command.hidden:
+            yield (*path, name), command
+            if hasattr(command, "commands"):
+                yield from _commands(command, (*path, name))
+
+
+def _shared(commands: list[tuple[tuple[str, ...], Any]]) -> dict[str, str]:
+    """What the options of a cluster mean, told once."""
+    show = next(command for path, command in commands if path == ("topics", "show"))
+    return {_cell(one.help): one.opts[0] for one in show.params if one.opts[0] in SHARED_OPTIONS}
+
+
+def _command(path: tuple[str, ...], command: Any) -> list[str]:
+    about, examples = _told(command.help or "")
+    own = [one for one in command.params if not one.hidden and one.name != "help"]
+    on_cluster = {one.opts[0] for one in own} >= set(SHARED_OPTIONS)
+    if on_cluster:
+        own = [one for one in own if one.opts[0] not in SHARED_OPTIONS]
+    arguments = [one for one in own if one.param_type_name == "argument"]
+    options = [one for one in own if one.param_type_name == "option"]
+    usage = " ".join(("meantime", *path, *(_argument(one) for one in arguments)))
+    lines = [f"{'#' * (1 + len(path))} `{usage}`", "", *about, ""]
+    if on_cluster:
+        lines += ["*cluster*", ""]
+    if arguments:
+        lines += [*_table(("argument", "meaning"), [(f"`{_argument(one)}`", _meaning(one)) for one in arguments]), ""]
+    if options:
+        rows = [(_option(one), _default(one), _meaning(one)) for one in options]
+        lines += [*_table(("option", "default", "meaning"), rows), ""]
+    if examples:
+        lines += ["```text", *examples, "```", ""]
+    return lines
+
+
+def _told(text: str) -> tuple[list[str], list[str]]:
+    """What a help text says, and its examples by themselves."""
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    examples = [part.removeprefix("Example:").strip() for part in paragraphs if part.startswith("Example:")]
+    about = [part for part in paragraphs if part and not part.startswith("Example:")]
+    return "\n\n".join(about).split("\n"), examples
+
+
+def _argument(one: Any) -> str:
+    name = (one.metavar or one.name.upper()).strip("[]").removesuffix("]...")
+    text = name if name.endswith("...") or one.nargs != -1 else f"{name}..."
+    return text if one.required else f"[{text}]"
+
+
+def _option(one: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+    if one.is_flag or one.count:
+        return names
+    return f"{names} {_cell(_kind(one))}"
+
+
+def _kind(one: Any) -> str:
+    if one.metavar:
+        return str(one.metavar)
+    annotation = one.type_descriptor.annotation
+    inner = getattr(annotation, "__args__", (annotation,))[0]
+    if hasattr(inner, "__members__"):
+        return " or ".join(member.value for member in inner)
+    return {"int": "number", "float": "number", "Path": "path"}.get(getattr(inner, "__name__", ""), "text")
+
+
+def _default(one: Any) -> str:
+    if one.required:
+        return "needed"
+    if one.is_flag:
+        yes, no = one.opts[0], (one.secondary_opts or [""])[0]
+        return {True: f"`{yes}`", False: f"`{no}`" if no else ""}.get(one.default, "")
+    value = one.default
+    if value is None or value in ([], ()):
+        return ""
+    return f"`{getattr(value, 'value', value)}`"
+
+
+def _meaning(one: Any) -> str:
+    bounds = [f"at least {one.min}"] if getattr(one, "min", None) is not None else []
+    bounds += [f"at most {one.max}"] if getattr(one, "max", None) is not None else []
+    found = [_cell(one.help or "")]
+    found += [f"({', '.join(bounds)})"] if bounds else []
+    found += [f"Variable: `{one.envvar}`."] if one.envvar else []
+    return " ".join(found)
+
+
+# -- Settings ------------------------------------------------------------------------------------------------------------
+
+
+def configuration() -> str:
+    hints = msgspec.structs.fields(Config)
+    rows = [_setting(field) for field in hints]
+    return "\n".join(
+        [
+            "# Which settings are there?",
+            "",
+            NOTE,
+            "",
+            "Nodes and the processes of timers read these. A default gives way to the TOML file (`--config`, or",
+            "`MEANTIME_CONFIG`), the file to the environment, the environment to a flag. In the file a setting is a",
+            "top-level key. `meantime config` prints each one with its value and where the value came from; secrets",
+            "are hidden.",
+            "",
+            *_table(("key", "variable", "default", "meaning"), rows),
+            "",
+        ]
+    )
+
+
+def _setting(field: msgspec.structs.FieldInfo) -> tuple[str, str, str, str]:
+    about = field.type.__metadata__[0]
+    limits = [f"{name} {value}" for name, value in (("at least", about.ge), ("at most", about.le)) if value is not None]
+    limits += [f"more than {about.gt}"] if about.gt is not None else []
+    meaning = _cell(about.description) + (f" ({', '.join(limits)})" if limits else "")
+    shown = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+    return f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", f"`{shown}`" if shown else "empty", meaning
+
+
+# -- Errors --------------------------------------------------------------------------------------------------------------
+
+
+def error_codes() -> str:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MeantimeError)]
+    rows = [_error(kind) for kind in kinds]
+    return "\n".join(
+        [
+            "# What does an error code or an exit code mean?",
+            "",
+            NOTE,
+            "",
+            "An error over HTTP is a document `application/problem+json` with `type`, `title`, `status`, `detail`, `code`",
+            "and `retryable`, and beside them what the caller needs next. In Python it is an exception of",
+            "`meantime.errors` with the same `code`. On the command line it is an exit code. Codes never change; scripts",
+            "may rely on them.",
+            "",
+            "## Exit codes",
+            "",
+            *_table(
+                ("code", "meaning", "what helps"), [(str(one.code), _cell(one.meaning), _cell(one.advice)) for one in EXITS]
+            ),
+            "",
+            "## Error codes",
+            "",
+            "*Again* says whether the same call may succeed later.",
+            "",
+            *_table(("code", "class", "status", "exit", "again", "meaning"), rows),
+            "",
+        ]
+    )
+
+
+def _error(kind: type[errors.MeantimeError]) -> tuple[str, ...]:
+    bare = kind.__new__(kind)
+    status = str(STATUS.get(kind.code, "")) or ("500" if kind is errors.MeantimeError else "–")
+    about = " ".join((kind.__doc__ or "").split())
+    again = "yes" if kind.retryable else "no"
+    return f"`{kind.code}`", f"`{kind.__name__}`", status, str(exit_of(bare).code), again, _cell(about)
+
+
+# -- Metrics -------------------------------------------------------------------------------------------------------------
+
+SERVED_BY = {
+    "A node (`GET /metrics`)": r"(?!workers|pipelines)",
+    "A worker (`meantime worker run --metrics-port`)": r"workers\.",
+    "A pipeline (`meantime pipeline … --metrics-port`)": r"pipelines\.(?!timers\.)",
+}
+"""Who answers with which metrics, by the modules that they are in."""
+
+
+def metrics() -> str:
+    lines = [
+        "# Which metrics are there?",
+        "",
+        NOTE,
+        "",
+        "All are in the text format of Prometheus, beside those that its client has for any Python process.",
+        "Times are seconds. A histogram has `_bucket`, `_sum` and `_count`.",
+        "",
+    ]
+    modules = _modules_with_metrics()
+    for title, belonging in SERVED_BY.items():
+        found = [import_module(f"meantime.{module}") for module in modules if re.match(belonging, module)]
+        rows = sorted({row for module in found for one in vars(module).values() for row in _metric(one)})
+        lines += [f"## {title}", "", *_table(("metric", "kind", "labels", "meaning"), rows), ""]
+    return "\n".join(lines)
+
+
+def _modules_with_metrics() -> list[str]:
+    """Those that register something, by their names below the package."""
+    files = [file for file in sorted(SOURCE.rglob("*.py")) if REGISTERS.search(file.read_text("utf-8"))]
+    return [".".join(file.relative_to(SOURCE).with_suffix("").parts) for file in files]
+
+
+REGISTERS = re.compile(r"registry=REGISTRY|REGISTRY\.register")
+
+
+def _metric(one: Any) -> Iterator[tuple[str, str, str, str]]:
+    if isinstance(one, MetricWrapperBase):
+        yield from (_family(family, one._labelnames) for family in one.describe())
+    elif Collector in type(one).__mro__:
+        yield from (_family(family, getattr(family, "_labelnames", ())) for family in one.collect())
+
+
+def _family(family: Any, labels: tuple[str, ...]) -> tuple[str, str, str, str]:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    return f"`{name}`", family.type, ", ".join(f"`{label}`" for label in labels), _cell(family.documentation)
+
+
+# -- Markdown ------------------------------------------------------------------------------------------------------------
+
+
+def _table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
+    return [_row(head), _row(("---",) * len(head)), *(_row(row) for row in rows)]
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    """A text on one line; outside of code, what Markdown would take for a sign of its own is marked as plain."""
+    pieces = " ".join(text.split()).replace("|", "\\|").split("`")
+    pieces[::2] = [re.sub(r"([<*])", r"\\\1", piece) for piece in pieces[::2]]
+    return "`".join(pieces)
+
+
+def main() -> None:
+    for name, text in pages().items():
+        file = FOLDER / name
+        if not file.exists() or file.read_text("utf-8") != text:
+            file.write_text(text, "utf-8")
+            print(f"wrote {file.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
