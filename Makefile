@@ -12,7 +12,7 @@ LANES  ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check static unit bench chaos fmt lock clean
+.PHONY: help setup demo up down test check static unit docs bench chaos fmt lock clean
 
 help: ## Show this help
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -63,13 +63,16 @@ check: $(READY) ## Formatting, lint, types, layers and unit tests
 	@$(MAKE) --no-print-directory --jobs 2 static unit
 
 static: $(READY)
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 unit: $(READY)
 	$(BIN)/pytest -n 2 tests/unit
+
+docs: $(READY) ## Write the pages of docs/reference that come from the code
+	$(BIN)/python tools/reference.py
 
 bench: $(READY) ## Our side and a peer's in the same run, printed as ratios
 	$(BIN)/meantime bench
@@ -78,8 +81,8 @@ chaos: $(READY) ## The fault suite at full length
 	$(BIN)/meantime chaos
 
 fmt: $(READY) ## Format and fix what can be fixed
-	$(BIN)/ruff format src tests bench
-	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench tools
+	$(BIN)/ruff check --fix src tests bench tools
 
 lock: $(READY) ## Pin the newest allowed versions again (needs uv)
 	uv pip compile --python-version 3.11 --universal --all-extras --generate-hashes --no-header --no-annotate \

@@ -111,7 +111,7 @@ def _told(text: str) -> tuple[list[str], list[str]]:
 
 
 def _argument(one: Any) -> str:
-    name = (one.metavar or one.name.upper()).strip("[]").removesuffix("]...")
+    name = (one.metavar or one.name.upper()).strip("[]").removesuffix("]...").replace("ID…", "ID")
     text = name if name.endswith("...") or one.nargs != -1 else f"{name}..."
     return text if one.required else f"[{text}]"
 

@@ -1,52 +1,73 @@
-"""The examples of the guides, run as a reader would run them: every fenced `python` and `bash` block, in order."""
+"""Every example of the documentation, run as a reader would run it: the blocks of a page in order, in one shell.
+
+Pages on Spark run inside this process, in the Java that its lane has already: see `test_docs_spark.py`.
+"""
 
 import os
-import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from doc_pages import Page, pages_on
 
-from conftest import RunningStack
+from conftest import RunningStack, Services, free_ports, own_database
 
-pytestmark = pytest.mark.takes(seconds=40)
+pytestmark = pytest.mark.takes(seconds=120)
 
-DOCS = Path(__file__).parents[2] / "docs"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def script(page: str, language: str) -> str:
-    """All blocks of a language, with names that no other page uses."""
-    texts = [text for kind, text in BLOCK.findall((DOCS / f"{page}.md").read_text()) if kind == language]
-    return re.sub(r"\b(orders|users|reminders)\b", rf"\1-{page}", "\n".join(texts))
+LOCAL = "http://127.0.0.1:8080"
+TIMERS = ("oscillator", "dispatcher", "ledger")
 
 
-def run(command: list[str], cluster: RunningStack, folder: Path) -> None:
+def run(script: str, folder: Path, **variables: str) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = os.environ | {"MEANTIME_DATA": str(cluster.folder.path), "PATH": path}
     done = subprocess.run(
-        command,
+        ["bash", "-euxo", "pipefail", "-c", script],
         stdin=subprocess.DEVNULL,
-        env=environment,
+        env={**os.environ, "PATH": path, **variables},
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_the_guide_to_the_client_runs_as_it_is_written(cluster: RunningStack, tmp_path: Path) -> None:
-    lines = script("sdk", "python").replace("http://127.0.0.1:8080", cluster.urls[0])
-    run([sys.executable, "-c", lines], cluster, tmp_path)
+@pytest.mark.parametrize("page", pages_on("cluster"), ids=lambda page: page.name)
+def test_a_page_runs_as_it_is_written(page: Page, cluster: RunningStack, folder: Path) -> None:
+    run(page.script(**{LOCAL: cluster.urls[0]}), folder, MEANTIME_DATA=str(cluster.folder.path))
 
 
-def test_the_guide_to_the_command_line_runs_as_it_is_written(cluster: RunningStack, tmp_path: Path) -> None:
-    run(["bash", "-euxo", "pipefail", "-c", script("cli", "bash")], cluster, tmp_path)
+@pytest.fixture(scope="module")
+def timers(stack_of: Callable[..., AbstractContextManager[RunningStack]]) -> Iterator[RunningStack]:
+    """A stack with the processes that near timers need: all but the Spark job, which would cost more than all the rest."""
+    with stack_of(nodes=1) as stack, ExitStack() as running:
+        for name in TIMERS:
+            command = [sys.executable, "-m", "meantime", name, "--data", str(stack.folder.path)]
+            log = running.enter_context((stack.folder.path / "logs" / f"{name}.log").open("wb"))
+            process = running.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
+            running.callback(process.terminate)
+        yield stack
 
 
-def test_the_guide_to_streams_runs_as_it_is_written(cluster: RunningStack, tmp_path: Path) -> None:
-    lines = script("streams", "bash").replace("http://127.0.0.1:8080", cluster.urls[0])
-    run(["bash", "-euxo", "pipefail", "-c", lines], cluster, tmp_path)
+@pytest.mark.parametrize("page", pages_on("timers"), ids=lambda page: page.name)
+def test_a_page_about_timers_runs_as_it_is_written(page: Page, timers: RunningStack, folder: Path) -> None:
+    variables = {"MEANTIME_DATA": str(timers.folder.path), "KAFKA": timers.places.kafka[0]}
+    run(page.script(**{LOCAL: timers.urls[0]}), folder, **variables)
+
+
+@pytest.mark.parametrize("page", pages_on("services"), ids=lambda page: page.name)
+def test_a_page_about_nodes_runs_as_it_is_written(page: Page, services: Services, folder: Path) -> None:
+    """On services that are there, as in production: with a database and a root of its own."""
+    port = str(free_ports(1))
+    with own_database(services.postgres) as postgres:
+        variables = {
+            "MEANTIME_POSTGRES": postgres,
+            "MEANTIME_KAFKA": ";".join(services.kafka),
+            "MEANTIME_ZOOKEEPER": f"{services.zookeeper}/docs-{uuid4().hex[:8]}",
+        }
+        run(page.script(**{"8181": port, "8282": port}), folder, **variables)

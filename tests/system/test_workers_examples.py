@@ -1,12 +1,10 @@
-"""The guide and the examples of workers, run as a reader would run them."""
+"""The examples of workers, run as a reader would run them. The pages about workers run in `test_docs.py`."""
 
 import shutil
 import sqlite3
-import sys
 from pathlib import Path
 
 import pytest
-from test_docs import run, script
 from workshop import Workshop
 
 from conftest import RunningStack
@@ -19,14 +17,6 @@ def shop(cluster: RunningStack, folder):
     workshop = Workshop(folder, cluster.urls, cluster.places.zookeeper)
     yield workshop
     workshop.close()
-
-
-def test_the_guide_runs_as_it_is_written(cluster: RunningStack, tmp_path: Path) -> None:
-    run(["bash", "-euxo", "pipefail", "-c", script("workers", "bash")], cluster, tmp_path)
-
-
-def test_the_applications_of_the_guide_can_be_declared(cluster: RunningStack, tmp_path: Path) -> None:
-    run([sys.executable, "-c", script("workers", "python")], cluster, tmp_path)
 
 
 def example(shop, name):
