@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 STACK = re.compile(r"^<!-- stack: (\w+) -->$", re.MULTILINE)
 BLOCK = re.compile(
-    r"^(?:<!-- not run: (?P<reason>.+) -->\n)?```(?P<language>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n)?```(?P<language>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 NAMES = re.compile(r"\b(orders|users|reminders|clicks|mails|alarms|parcels|guide)\b")
 """Of event types, topics and applications. Each page gets its own: all pages run on the same cluster."""
