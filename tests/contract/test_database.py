@@ -101,14 +101,14 @@ async def test_a_listener_hears_and_says_when_it_may_have_missed_something(uri: 
     heard: asyncio.Queue[str | None] = asyncio.Queue()
     async with open_database(uri) as database, open_listener(uri) as listener:
         listener.subscribe("news", heard.put_nowait)
-        assert await asyncio.wait_for(heard.get(), 5) is None
+        assert await asyncio.wait_for(heard.get(), 60) is None
         await database.execute("SELECT pg_notify('news', 'first')")
-        assert await asyncio.wait_for(heard.get(), 5) == "first"
+        assert await asyncio.wait_for(heard.get(), 60) == "first"
         with psycopg.connect(uri, autocommit=True) as connection:
             connection.execute(CUT_ALL_OTHERS)
-        assert await asyncio.wait_for(heard.get(), 5) is None
+        assert await asyncio.wait_for(heard.get(), 60) is None
         await database.execute("SELECT pg_notify('news', 'second')")
-        assert await asyncio.wait_for(heard.get(), 5) == "second"
+        assert await asyncio.wait_for(heard.get(), 60) == "second"
 
 
 async def test_a_revoked_key_stops_working_at_once(uri: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_revoked_key_stops_working_at_once(uri: str) -> None:
         assert (identity.key_id, identity.scopes) == (id, frozenset({"publish:orders"}))
         other_node = Keys(database)
         await other_node.revoke(id, now_ms=2)
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     await door.identify(f"Bearer {key}")

@@ -68,7 +68,7 @@ async def open_node(
         app = app_of(ROUTES, streams=streams)
         served = PublishShortcut(app, streams.publisher) if shortcut else app
         server = await opened.enter_async_context(open_http_server(served))
-        await asyncio.wait_for(streams.barrier.wait_registered(), 10)
+        await asyncio.wait_for(streams.barrier.wait_registered(), 60)
         await eventually(streams.storages.all)
         yield Node(id, server.url, streams, session, database)
 
@@ -81,7 +81,7 @@ async def open_nodes(place: Place, count: int, **options: Any) -> AsyncIterator[
         ]
 
 
-async def eventually(look: Callable[[], Awaitable[object]], wait_for: float = 15.0) -> None:
+async def eventually(look: Callable[[], Awaitable[object]], wait_for: float = 60.0) -> None:
     """Return when `look` gives something true."""
     async with asyncio.timeout(wait_for):
         while not await look():  # noqa: ASYNC110 - the services offer nothing to wait on

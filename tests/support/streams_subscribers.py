@@ -60,9 +60,10 @@ async def assigned(client: httpx.AsyncClient, id: str) -> dict[str, str]:
     return {one["partition"]: one["stream_id"] for one in stats["partitions"] if one["state"] == "assigned"}
 
 
-async def until_shared(client: httpx.AsyncClient, id: str, shares: list[int], wait_for: float = 10.0) -> dict[str, str]:
+async def until_shared(client: httpx.AsyncClient, id: str, shares: list[int], wait_for: float = 60.0) -> dict[str, str]:
     async with asyncio.timeout(wait_for):
         while True:
             found = await assigned(client, id)
             if sorted(list(found.values()).count(stream) for stream in set(found.values())) == sorted(shares):
                 return found
+            await asyncio.sleep(0.05)

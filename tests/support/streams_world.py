@@ -50,7 +50,7 @@ class Served:
     subscriptions: Subscriptions | None = None
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30.0), verify=PLAIN)
+        return httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(60.0), verify=PLAIN)
 
 
 @dataclass
@@ -220,23 +220,23 @@ class Reader:
         self.response = response
         self._lines = response.aiter_lines()
 
-    async def line(self, wait_for: float = 10.0) -> dict[str, Any]:
+    async def line(self, wait_for: float = 60.0) -> dict[str, Any]:
         return json.loads(await asyncio.wait_for(anext(self._lines), wait_for))
 
-    async def batch(self, wait_for: float = 10.0) -> dict[str, Any]:
+    async def batch(self, wait_for: float = 60.0) -> dict[str, Any]:
         """The next line with events."""
         async with asyncio.timeout(wait_for):
             while "events" not in (line := await self.line(wait_for)):
                 pass
         return line
 
-    async def numbers(self, count: int, wait_for: float = 10.0) -> list[int]:
+    async def numbers(self, count: int, wait_for: float = 60.0) -> list[int]:
         found: list[int] = []
         while len(found) < count:
             found += [event["n"] for event in (await self.batch(wait_for))["events"]]
         return found
 
-    async def rest(self, wait_for: float = 10.0) -> list[dict[str, Any]]:
+    async def rest(self, wait_for: float = 60.0) -> list[dict[str, Any]]:
         async with asyncio.timeout(wait_for):
             return [json.loads(line) async for line in self._lines]
 

@@ -82,7 +82,7 @@ class Tail:
         pairs = zip(places, ends, strict=True)
         self._consumer.assign([TopicPartition(place.topic, place.partition, end) for place, end in pairs])
 
-    def read(self, count: int, within: float = 30.0) -> list[Message]:
+    def read(self, count: int, within: float = 60.0) -> list[Message]:
         """The next `count` records; fewer when they do not come in time."""
         found: list[Message] = []
         deadline = time.monotonic() + within
@@ -102,7 +102,7 @@ def lateness_of(message: Message) -> int:
     return message.timestamp()[1] - int(dict(message.headers())["timer-due"]) * 1000
 
 
-def until(question: Callable[[], object], within: float = 30.0) -> object:
+def until(question: Callable[[], object], within: float = 60.0) -> object:
     """Ask until the answer is true."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:

@@ -23,8 +23,9 @@ class PushConsumer:
     ended: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def take(self, count: int, within: float = 5.0) -> list[dict[str, Any]]:
-        """Remove and return the next `count` leases."""
+    async def take(self, count: int, within: float = 25.0) -> list[dict[str, Any]]:
+        """Remove and return the next `count` leases. The deadline is shorter than a lease, so
+        that nothing comes only because one ran out."""
         async with asyncio.timeout(within):
             while len(self.leases) < count:
                 self._news.clear()

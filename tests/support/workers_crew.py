@@ -122,7 +122,7 @@ class Crew:
     async def listed(self):
         return await self.store.holdings(await self.store.workers())
 
-    async def shared_out(self, queues, workers, within=20.0):
+    async def shared_out(self, queues, workers, within=60.0):
         """Wait until every queue is listed by exactly one of so many workers, in fair shares."""
         state = {}
 

@@ -57,7 +57,7 @@ class ZooKeeperProcess:
             self.kill()
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while waiting_for := self._spec.probe and self._spec.probe():
             assert time.monotonic() < deadline, f"still waiting for {waiting_for}"
             time.sleep(0.05)

@@ -26,7 +26,7 @@ def _say_goodbye(zookeeper: str, client_id: tuple[int, bytes]) -> None:
     impostor.close()
 
 
-async def eventually(condition: Callable[[], object], within: float = 10.0) -> None:
+async def eventually(condition: Callable[[], object], within: float = 60.0) -> None:
     """For what nobody signals. Fails with the condition's own assertion."""
     deadline = time.monotonic() + within
     while not condition():

@@ -193,7 +193,7 @@ def test_ctrl_c_ends_a_command_quietly(cluster: RunningStack, orders: str, topic
         assert process.stdout is not None
         assert process.stdout.readline() == b'{"n":1}\n'
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (130, b""), arguments
 
 
@@ -202,7 +202,7 @@ def test_a_reader_that_has_enough_ends_tail(cluster: RunningStack, orders: str, 
     environment = os.environ | {"MEANTIME_DATA": str(cluster.folder.path)}
     pipeline = f"{sys.executable} -m meantime tail {orders} --from begin | head -1"
     command = ["bash", "-o", "pipefail", "-c", pipeline]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ('{"n":0}\n', "", 141)
 
 
@@ -222,5 +222,5 @@ def test_a_command_that_loses_its_lease_is_stopped(
         time.sleep(0.05)
     held = client.message(topic, "a")
     assert client.release_leases(topic, "w", [held], after=3600)[0].status == "ok"
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert err == "a: the lease was lost; the command was stopped\n"

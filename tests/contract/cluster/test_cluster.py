@@ -79,13 +79,12 @@ async def test_a_clock_that_is_set_degrades_its_node_only_and_cluster_time_goes_
     wrong, *right = trio
     before_ms, before = wrong.view.clock.now_ms(), right[0].view.clock.now_ms()
     wrong.clock.ahead_ms = 5000
-    await eventually(lambda: wrong.codes == {"clock_drift"}, within=3)
-    assert all(node.view.health.healthy for node in right)
-    assert abs((wrong.view.clock.now_ms() - before_ms) - (right[0].view.clock.now_ms() - before)) < 100
-    assert 4900 < wrong.view.clock_report().offset_ms < 5100
-    assert all(-5100 < peer.offset_ms < -4900 for peer in wrong.view.clock_report().peers)
+    await eventually(lambda: wrong.codes == {"clock_drift"} and all(node.view.health.healthy for node in right))
+    assert abs((wrong.view.clock.now_ms() - before_ms) - (right[0].view.clock.now_ms() - before)) < 500
+    assert 4500 < wrong.view.clock_report().offset_ms < 5500
+    assert all(-5500 < peer.offset_ms < -4500 for peer in wrong.view.clock_report().peers)
     wrong.clock.ahead_ms = 0
-    await eventually(lambda: wrong.view.health.healthy, within=4)
+    await eventually(lambda: wrong.view.health.healthy)
 
 
 async def test_a_joining_node_with_a_wrong_clock_is_never_healthy(trio, services) -> None:
@@ -94,39 +93,39 @@ async def test_a_joining_node_with_a_wrong_clock_is_never_healthy(trio, services
     async with node_of(type(options)(hosts), "node-4", ahead_ms=-5000) as fourth:
         seen: list[str] = []
         fourth.view.health.on_change(lambda verdict: seen.append(verdict.state.word))
-        await eventually(lambda: fourth.codes == {"clock_drift"}, within=3)
+        await eventually(lambda: fourth.codes == {"clock_drift"} and all(node.view.health.healthy for node in trio))
         assert "healthy" not in seen
-        assert all(node.view.health.healthy for node in trio)
 
 
 async def test_every_node_tells_how_all_are(trio) -> None:
     first, second, third = trio
     second.clock.ahead_ms = 5000
     await eventually(lambda: second.codes == {"clock_drift"})
-    await eventually(lambda: first.view.members.current["node-2"].state == "degraded")
+    for node in (first, third):
+        await eventually(lambda node=node: node.view.members.current["node-2"].state == "degraded")
     assert await third.reports() == {"node-1": "healthy", "node-2": "degraded", "node-3": "healthy"}
     report = {report.id: report for report in await third.view.nodes()}["node-2"]
     assert report.reasons[0].code == "clock_drift"
-    assert 4900 < report.clock_offset_ms < 5100
+    assert 4500 < report.clock_offset_ms < 5500
 
 
 async def test_a_node_that_cannot_be_reached_is_inactive_and_two_make_no_majority(trio) -> None:
     first, second, third = trio
     second.answers = third.answers = False
-    await eventually(lambda: first.codes == {"no_majority"}, within=6)
+    await eventually(lambda: first.codes == {"no_majority"})
     assert (await first.reports())["node-2"] == "inactive"
     second.answers = True
-    await eventually(lambda: first.view.health.healthy, within=6)
+    await eventually(lambda: first.view.health.healthy)
 
 
 async def test_a_missing_database_degrades_and_then_disables(trio) -> None:
     first, *_ = trio
     first.database_answers = False
-    await eventually(lambda: first.view.health.state == "degraded", within=3)
-    await eventually(lambda: first.view.health.state == "inactive", within=8)
+    await eventually(lambda: first.view.health.state == "degraded")
+    await eventually(lambda: first.view.health.state == "inactive")
     assert first.codes == {"storage"}
     first.database_answers = True
-    await eventually(lambda: first.view.health.healthy, within=4)
+    await eventually(lambda: first.view.health.healthy)
 
 
 async def test_a_stopping_node_says_so_and_leaves_at_once(services) -> None:
@@ -136,5 +135,5 @@ async def test_a_stopping_node_says_so_and_leaves_at_once(services) -> None:
             await eventually(lambda: stays.view.health.healthy and goes.view.health.healthy)
             goes.view.stop()
             assert goes.codes == {"stopping"}
-            await eventually(lambda: stays.view.members.current["node-2"].state == "inactive", within=2)
-        await eventually(lambda: set(stays.view.members.current) == {"node-1"}, within=2)
+            await eventually(lambda: stays.view.members.current["node-2"].state == "inactive")
+        await eventually(lambda: set(stays.view.members.current) == {"node-1"})

@@ -67,7 +67,7 @@ async def test_the_record_of_a_killed_predecessor_is_waited_for(two) -> None:
     await asyncio.sleep(0.3)
     assert not members.joined.is_set()
     await former.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await members.joined.wait()
     await eventually(lambda: members.current == {"a": member("a")})
 

@@ -29,7 +29,7 @@ def topic(client: Client) -> str:
     return name
 
 
-def until(condition: object, within: float = 10.0) -> None:
+def until(condition: object, within: float = 60.0) -> None:
     deadline = time.monotonic() + within
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, "did not happen in time"
@@ -167,16 +167,17 @@ def test_many_threads_share_a_client(client: Client, topic: str) -> None:
     until(lambda: len(done) == 40)
     client.close()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
     assert sorted(done) == list(range(40))
 
 
 def test_the_drift_is_measured(client: Client) -> None:
     client.health()
-    assert abs(client.drift_ms) < 500
-    assert client.core.drift.error_ms < 500
-    assert abs(client.now() - client.clock().now_ms / 1000) < 0.5
+    slack_ms = client.core.drift.error_ms + 50
+    assert abs(client.drift_ms) <= slack_ms
+    before, there, after = client.now(), client.clock().now_ms / 1000, client.now()
+    assert before - slack_ms / 1000 <= there <= after + slack_ms / 1000
 
 
 async def test_async_consumers_work_side_by_side(cluster: RunningStack, topic: str) -> None:
@@ -193,7 +194,7 @@ async def test_async_consumers_work_side_by_side(cluster: RunningStack, topic: s
                     all_done.set()
 
         workers = [asyncio.create_task(work(f"w{n}", mode)) for n, mode in enumerate(("push", "pull", "push"))]
-        await asyncio.wait_for(all_done.wait(), 20)
+        await asyncio.wait_for(all_done.wait(), 60)
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
@@ -204,7 +205,7 @@ async def test_an_async_handler_can_race_with_the_loss_of_its_lease(cluster: Run
     async with AsyncClient(cluster.urls, retries=QUICK) as client:
         await client.schedule(topic, 1, after=0)
         async for lease in client.consume(topic, "w", lease_for=0.3, auto_extend=False):
-            await asyncio.wait_for(lease.wait_lost(), 5)
+            await asyncio.wait_for(lease.wait_lost(), 60)
             assert lease.lost
             break
 

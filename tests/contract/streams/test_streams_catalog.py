@@ -158,7 +158,7 @@ async def test_a_deleted_event_type_is_gone_with_its_topic_and_its_name_is_free(
     (timeline,) = await nodes[1].streams.catalog.timelines(name)
     waiting = asyncio.create_task(nodes[1].streams.catalog.wait_for_change(name, (timeline,)))
     assert (await client.delete(f"/event-types/{name}")).status_code == 200
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 60)
     with pytest.raises(NotFound):
         await nodes[1].streams.catalog.timelines(name)
     assert timeline.topic not in await topics(nodes[0])
@@ -209,7 +209,7 @@ async def test_closed_timelines_are_cleaned_up_after_the_retention_and_their_row
     assert (await client.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})).status_code == 201
     old = (await nodes[0].streams.catalog.timelines(name))[0]
     known = await nodes[0].streams.catalog.timelines(name)
-    await asyncio.wait_for(nodes[0].streams.catalog.wait_for_change(name, known), 15)
+    await asyncio.wait_for(nodes[0].streams.catalog.wait_for_change(name, known), 60)
     timelines = (await client.get(f"/event-types/{name}/timelines")).json()
     await eventually(lambda: gone(nodes[0], old.topic))
     assert [timeline["deleted"] for timeline in timelines] == [True, False]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from confluent_kafka import Producer
-from streams_nodes import Node, Place, body, new_event_type, numbers_of, open_node, open_place, read_topic
+from streams_nodes import Node, Place, body, eventually, new_event_type, numbers_of, open_node, open_place, read_topic
 
 from meantime.kafka.sealing import Sealer
 
@@ -29,7 +29,7 @@ async def place(services: Any) -> AsyncIterator[Place]:
 @pytest_asyncio.fixture(scope="module", params=[True, False], ids=["shortcut", "route"])
 async def node(place: Place, request: pytest.FixtureRequest) -> AsyncIterator[Node]:
     """Both ways into the publisher answer alike."""
-    async with open_node(place, shortcut=request.param, publish_wait_for=2.0) as opened:
+    async with open_node(place, shortcut=request.param, publish_wait_for=5.0) as opened:
         yield opened
 
 
@@ -175,12 +175,19 @@ async def test_compacted_event_types_take_events(client: httpx.AsyncClient, node
 # Locks of other clients of the protocol
 
 
+async def until_closed(node: Node, name: str) -> None:
+    async def closed() -> bool:
+        return node.streams.publisher._gate.is_closed(name)
+
+    await eventually(closed)
+
+
 async def test_a_foreign_lock_makes_publishers_wait_and_then_try_again_later(client: httpx.AsyncClient, node: Node) -> None:
     name = await new_event_type(client)
     other = await new_event_type(client)
     lock = node.session.layout.locked_event_type(name)
     await node.session.create(lock, b"somebody", ephemeral=True)
-    await asyncio.sleep(0.3)
+    await until_closed(node, name)
     try:
         answer = await client.post(f"/event-types/{name}/events", content=body({"n": 1}))
         assert answer.status_code == 503
@@ -199,12 +206,12 @@ async def test_publishers_go_on_when_a_foreign_lock_vanishes_without_a_bump(
     lock = node.session.layout.locked_event_type(name)
     version = (await node.session.get(node.session.layout.version)).data
     await node.session.create(lock, b"somebody")
-    await asyncio.sleep(0.3)
+    await until_closed(node, name)
     waiting = asyncio.create_task(client.post(f"/event-types/{name}/events", content=body({"n": 1})))
     await asyncio.sleep(0.3)
     assert not waiting.done()
     await node.session.delete(lock)
-    assert (await asyncio.wait_for(waiting, 5)).status_code == 200
+    assert (await asyncio.wait_for(waiting, 60)).status_code == 200
     assert await numbers_of(place, node, name) == [[1]]
     assert (await node.session.get(node.session.layout.version)).data == version
 

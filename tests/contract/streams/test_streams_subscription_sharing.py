@@ -66,7 +66,7 @@ async def test_a_partition_is_handed_over_when_it_is_committed(
     async with streaming(client, id) as first:
         batches = [await first.batch(), await first.batch()]
         async with streaming(other, id) as second:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while len(await assigned(client, id)) != 1:
                     pass
             stats = (await client.get(f"/subscriptions/{id}/stats")).json()["items"][0]["partitions"]
@@ -90,7 +90,7 @@ async def test_a_partition_is_handed_over_uncommitted_after_the_timeout_and_goes
     async with streaming(client, id, commit_timeout=2) as first:
         seen = {batch["cursor"]["partition"]: batch for batch in [await first.batch() for _ in range(4)]}
         async with streaming(other, id) as second:
-            batch = await second.batch(wait_for=8.0)
+            batch = await second.batch()
             assert batch["events"][0]["n"] in (1, 11)
             late = await commit(client, id, first.stream_id, seen[batch["cursor"]["partition"]]["cursor"])
             assert late.status_code == 422
@@ -106,7 +106,7 @@ async def test_there_are_no_more_slots_than_partitions(
             refused = await asked.get(f"/subscriptions/{id}/events")
             assert refused.status_code == 409
             assert refused.headers["Content-Type"] == "application/problem+json"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while (await client.get(f"/subscriptions/{id}/events", params={"stream_timeout": 1})).status_code == 409:
             pass
 
@@ -149,7 +149,7 @@ async def test_a_client_that_does_not_read_keeps_nothing(
     await orders.write_raw([b'{"n":%d,"filler":"%b"}' % (number, b"x" * 500_000) for number in range(40)])
     id = await subscribe(client, orders)
     async with streaming(client, id, max_uncommitted_events=100, commit_timeout=1):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await assigned(other, id):
                 pass
         async with streaming(other, id) as second:

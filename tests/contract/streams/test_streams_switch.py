@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -227,11 +226,19 @@ async def test_a_failed_switch_does_not_use_its_key_up(client: httpx.AsyncClient
     assert (await switch(client, name, key="k")).status_code == 201
 
 
-async def test_a_switch_goes_on_when_its_client_goes_away(client: httpx.AsyncClient, nodes: list[Node]) -> None:
+async def test_a_switch_goes_on_when_its_client_goes_away(
+    client: httpx.AsyncClient, nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = await new_event_type(client)
-    async with httpx.AsyncClient(base_url=nodes[0].url, timeout=0.05) as impatient:
-        with suppress(httpx.TimeoutException):
-            await switch(impatient, name)
+    begun = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(switch_run, "passing", lambda _: begun.set())
+        async with nodes[0].client() as impatient:
+            asking = asyncio.create_task(switch(impatient, name))
+            await asyncio.wait_for(begun.wait(), 60)
+            asking.cancel()
+            await asyncio.wait({asking})
+        assert asking.cancelled()
 
     async def switched() -> bool:
         return len((await client.get(f"/event-types/{name}/timelines")).json()) == 2
@@ -267,10 +274,10 @@ async def test_an_orphaned_switch_is_concluded_by_the_others(
             patched.setattr(switch_conclusion, "passing", die)
             doomed.streams.switches.conclude_orphans = _never  # type: ignore[method-assign]
             task = asyncio.create_task(switch(asking, name))
-            await asyncio.wait_for(reached.wait(), 10)
+            await asyncio.wait_for(reached.wait(), 60)
         publishing = asyncio.create_task(client.post(f"/event-types/{name}/events", content=body({"n": 2})))
     await asyncio.gather(task, return_exceptions=True)
-    assert (await asyncio.wait_for(publishing, 20)).status_code == 200
+    assert (await asyncio.wait_for(publishing, 60)).status_code == 200
 
     async def concluded() -> bool:
         (only,) = await nodes[0].streams.switches.of(name)

@@ -32,7 +32,7 @@ def firing(kafka: Kafka):
 def test_a_loaded_volley_leaves_at_its_second_and_as_a_whole(kafka, firing, count, size):
     topic = kafka.new_topic(**BY_KAFKA)
     tail = kafka.tail(topic)
-    second = int(time.time()) + 3
+    second = int(time.time()) + 10
     timers = [Held(0, f"t{number}", second, Future(topic, str(number), bytes(size)), 0) for number in range(count)]
     fired = firing.fire(Volley(fire=timers), {}, None)
     callbacks = tail.read(count)

@@ -69,7 +69,7 @@ async def test_what_turns_up_late_is_found_although_nobody_told_of_it(nodes: lis
         late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
         assert await topics.messages.insert(await topics.get(topic), [late], now_ms) == {"late"}
         # The whole past is scanned every second, or more seldom where a scan is slow, as on a busy machine.
-        assert [lease["id"] for lease in await consumer.take(1, within=20.0)] == ["late"]
+        assert [lease["id"] for lease in await consumer.take(1)] == ["late"]
 
 
 async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extended_it(
@@ -82,7 +82,7 @@ async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extende
         (extended,) = await operate(elsewhere, topic, "extend", claim(first, after_ms=60_000))
         await asyncio.sleep(0.3)
         assert await consumer.delete(extended, via=elsewhere) == ["ok"]
-        assert [lease["id"] for lease in await consumer.take(1, within=2.0)] == ["b"]
+        assert [lease["id"] for lease in await consumer.take(1)] == ["b"]
 
 
 async def test_a_stream_that_could_not_begin_leaves_no_claim_behind(nodes: list[TopicsNode], topic: str) -> None:
@@ -142,7 +142,7 @@ async def test_a_consumer_has_one_stream_in_the_whole_cluster(http: httpx.AsyncC
                 assert second.status == 409
         async with push(elsewhere, topic, "d") as other:
             assert other.status == 200
-    for _ in range(50):
+    for _ in range(300):
         async with push(elsewhere, topic, "c") as again:
             if again.status == 200:
                 break
@@ -168,7 +168,7 @@ async def test_a_stream_that_is_being_registered_is_not_taken_for_one_that_was_t
         other = await opened.enter_async_context(await psycopg.AsyncConnection.connect(nodes[0].uri))
         await other.execute(row, (topic_id,))  # and not committed: who registers the same consumer has to wait
         opening = asyncio.create_task(opened.enter_async_context(push(nodes[0].http, topic, "c")))
-        for _ in range(500):
+        for _ in range(3000):
             if here.consumers.stream_here((topic_id, "c")):
                 break
             await asyncio.sleep(0.01)
@@ -179,19 +179,27 @@ async def test_a_stream_that_is_being_registered_is_not_taken_for_one_that_was_t
         assert [lease["id"] for lease in await consumer.take(1)] == ["m"]
 
 
+HALVES = [[[0, 31]], [[32, 63]]]
+
+
 async def test_consumers_are_listed_with_their_slices(http: httpx.AsyncClient, elsewhere: httpx.AsyncClient) -> None:
     topic = await new_topic(http)
     await create(http, topic, "a")
     async with push(http, topic, "c1", buffer=7) as consumer, push(elsewhere, topic, "c2"):
-        await asyncio.sleep(0.5)
+        for _ in range(300):
+            reports = (await elsewhere.get(f"/topics/{topic}/consumers")).json()["consumers"]
+            if [one["buckets"] for one in reports] == HALVES and sum(one["outstanding"] for one in reports):
+                break
+            await asyncio.sleep(0.1)
         await pull(elsewhere, topic, "c3")
         reports = (await elsewhere.get(f"/topics/{topic}/consumers")).json()["consumers"]
-        holder = "c1" if consumer.leases else "c2"
         assert [(one["consumer_id"], one["node_id"], one["mode"]) for one in reports] == [
             ("c1", "node-1", "push"),
             ("c2", "node-2", "push"),
             ("c3", "node-2", "pull"),
         ]
-        assert [one["buckets"] for one in reports] == [[[0, 31]], [[32, 63]], []]
+        assert [one["buckets"] for one in reports] == [*HALVES, []]
         assert [one["buffer"] for one in reports] == [7, 100, None]
-        assert [one["outstanding"] for one in reports] == [int(holder == "c1"), int(holder == "c2"), 0]
+        assert [one["outstanding"] for one in reports] in ([1, 0, 0], [0, 1, 0])
+        if reports[0]["outstanding"]:
+            assert [lease["id"] for lease in await consumer.take(1)] == ["a"]
