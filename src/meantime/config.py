@@ -41,6 +41,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     kafka: Annotated[
         str, _about("Kafka clusters: brokers separated by ',', clusters by ';'. The first is the default storage.")
     ] = "127.0.0.1:9092"
+    kafka_settings: Annotated[
+        dict[str, str | int | float | bool],
+        _about("Settings of librdkafka for the default storage (SASL, TLS, client.id): a table; JSON in the environment."),
+    ] = {}
     postgres: Annotated[str, _about("PostgreSQL as a URI.")] = "postgresql://127.0.0.1:5432/meantime"
     postgres_pool: Annotated[int, _about("Most connections to PostgreSQL.", ge=2, le=200)] = 16
 
@@ -70,6 +74,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     apps_namespace: Annotated[
         str, _about("Where applications live in ZooKeeper: a path, or a name below zookeeper_root.", min_length=1)
     ] = "apps"
+    timers_storage: Annotated[
+        str,
+        _about("Storage where timers and their callbacks live: one of `kafka` (default, kafka-2, …) or a registered one."),
+    ] = "default"
     timers_lead: Annotated[int, _about("Seconds by which ticks and due timers run ahead of the clock.", ge=2, le=60)] = 5
     timers_near: Annotated[
         int, _about("Seconds ahead within which dispatchers take timers straight from their requests.", ge=15, le=600)
@@ -101,7 +109,9 @@ class Setting:
     source: str
 
 
-SECRET_KEYS = frozenset({"zookeeper_auth"})
+SECRET_KEYS = frozenset({"zookeeper_auth", "kafka_settings"})
+TABLES = frozenset({"kafka_settings"})
+HIDDEN = "***"
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
@@ -147,10 +157,16 @@ def _convert(values: dict[str, Any], sources: Mapping[str, str]) -> Config:
     converted = {}
     for key, value in values.items():
         try:
-            converted[key] = msgspec.convert(value, hints[key], strict=False)
-        except msgspec.ValidationError as error:
-            raise Invalid(f"{key} (from {sources[key]}): {error}; got {value!r}") from error
+            converted[key] = msgspec.convert(_table(value) if key in TABLES else value, hints[key], strict=False)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            got = "" if key in SECRET_KEYS else f"; got {value!r}"
+            raise Invalid(f"{key} (from {sources[key]}): {error}{got}") from error
     return Config(**converted)
+
+
+def _table(value: Any) -> Any:
+    """What is a table in the file is JSON in the environment."""
+    return msgspec.json.decode(value or "{}") if isinstance(value, str) else value
 
 
 def _check(config: Config) -> None:
@@ -179,7 +195,7 @@ def describe(config: Config, sources: Mapping[str, str]) -> list[Setting]:
 def _setting(field: msgspec.structs.FieldInfo, config: Config, sources: Mapping[str, str]) -> Setting:
     annotation = get_type_hints(Config, include_extras=True)[field.name]
     value = getattr(config, field.name)
-    hidden = "***" if field.name in SECRET_KEYS and value else value
+    hidden = _hidden(value) if field.name in SECRET_KEYS else value
     return Setting(
         key=field.name,
         variable=PREFIX + field.name.upper(),
@@ -188,6 +204,13 @@ def _setting(field: msgspec.structs.FieldInfo, config: Config, sources: Mapping[
         value=without_password(hidden) if field.name == "postgres" else hidden,
         source=sources.get(field.name, "default"),
     )
+
+
+def _hidden(value: Any) -> Any:
+    """Of a table the names may be seen."""
+    if isinstance(value, dict):
+        return dict.fromkeys(value, HIDDEN)
+    return HIDDEN if value else value
 
 
 def without_password(uri: str) -> str:

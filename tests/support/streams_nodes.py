@@ -20,6 +20,7 @@ from meantime.clock import SystemClock
 from meantime.coordination.session import Session, SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
+from meantime.kafka.settings import configured_storages
 from meantime.streams.streams import Streams, StreamsOptions, open_streams
 
 ROUTES = [*event_types.ROUTES, *publishing.ROUTES, *storages.ROUTES, *timelines.ROUTES]
@@ -63,7 +64,7 @@ async def open_node(
         session = await opened.enter_async_context(
             open_session(SessionOptions(place.zookeeper, place.root, timeout=session_timeout))
         )
-        wanted = replace(StreamsOptions(id, place.kafka, min_retention_ms=1000), **options)
+        wanted = replace(StreamsOptions(id, configured_storages(place.kafka, {}), min_retention_ms=1000), **options)
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
         app = app_of(ROUTES, streams=streams)
         served = PublishShortcut(app, streams.publisher) if shortcut else app

@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.database.migrate import migrate
+from meantime.kafka.settings import Storage
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import ensure_topics
 from meantime.timers.model import Future, Limits
@@ -28,6 +29,10 @@ class Kafka:
     address: str
     admin: AdminClient
     producer: Producer
+
+    @property
+    def storage(self) -> Storage:
+        return Storage("default", self.address)
 
     def send(self, topic: str, key: object, value: bytes | None, partition: int = -1, **headers: str) -> None:
         given = [(name, text.encode()) for name, text in headers.items()]

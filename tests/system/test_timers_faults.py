@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from meantime.kafka.settings import Storage
 from meantime.stack.services.postgres import last_report
 from meantime.timers.dispatching.arrivals import RequestTopic
 from meantime.timers.future import encode
@@ -319,7 +320,7 @@ def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(s
 
 def test_how_far_requests_have_been_read_is_known_again_after_kafka_was_killed(site):
     ends = site.ends(REQUEST)
-    requests = RequestTopic(site.kafka, None)
+    requests = RequestTopic(Storage("default", site.kafka))
     try:
         requests.start(len(ends), ends, 0)
         _covered(requests, within=60)

@@ -28,6 +28,24 @@ def test_secrets_are_not_shown() -> None:
     assert "hush" not in repr(describe(config, sources))
 
 
+def test_settings_of_kafka_are_a_table_in_the_file_and_json_in_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "meantime.toml"
+    file.write_text('[kafka_settings]\n"sasl.password" = "hush"\n"socket.nagle.disable" = true\n')
+    assert load(file, {}, {}).kafka_settings == {"sasl.password": "hush", "socket.nagle.disable": True}
+    variables = {"MEANTIME_KAFKA_SETTINGS": '{"sasl.password": "hush"}'}
+    config, sources = load_with_sources(None, variables, {})
+    assert config.kafka_settings == {"sasl.password": "hush"}
+    shown = {setting.key: setting.value for setting in describe(config, sources)}
+    assert shown["kafka_settings"] == {"sasl.password": "***"}
+
+
+@pytest.mark.parametrize("given", ['{"sasl.password": "hush"', '["hush"]', '{"sasl.password": ["hush"]}'])
+def test_settings_of_kafka_that_cannot_be_read_are_refused_without_showing_them(given: str) -> None:
+    with pytest.raises(Invalid, match="kafka_settings") as refused:
+        load(None, {"MEANTIME_KAFKA_SETTINGS": given}, {})
+    assert "hush" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("variables", "named"),
     [

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import uvloop
@@ -30,6 +31,7 @@ from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
 from meantime.processes.options import cluster_options, session_options
+from meantime.processes.storages import find_timers_storage, storages_of
 from meantime.runtime import spare_collector
 from meantime.streams.reading.reader import open_reading
 from meantime.streams.streams import StreamsOptions, open_streams
@@ -86,7 +88,12 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
             open_topics(database.uri, listener, cluster.clock, cluster.health, config.id)
         )
         timers = await opened.enter_async_context(
-            open_timers(database, session, cluster.clock, timers_options(config, cluster.health.require_healthy))
+            open_timers(
+                database,
+                session,
+                cluster.clock,
+                timers_options(config, partial(find_timers_storage, config, database), cluster.health.require_healthy),
+            )
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
         app = create_app(
@@ -163,7 +170,7 @@ def _listening(config: Config) -> Listening:
 def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
     return StreamsOptions(
         node_id=config.id,
-        kafka=config.kafka_clusters(),
+        storages=storages_of(config),
         publish_wait_for=config.publish_wait_for,
         barrier_for=config.barrier_timeout,
         min_retention_ms=config.min_retention_ms,

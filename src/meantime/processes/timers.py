@@ -23,9 +23,11 @@ from meantime.coordination.session import Session, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
 from meantime.errors import StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.running import Engine, run_futures
 from meantime.processes.options import cluster_options, session_options
+from meantime.processes.storages import find_timers_storage
 from meantime.runtime import spare_collector, step_back
 from meantime.tasks import end, running
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
@@ -39,7 +41,7 @@ from meantime.timers.oscillator import Oscillator, Tick
 from meantime.timers.oscillator_topic import open_dial
 from meantime.timers.reports import OscillatorReport
 from meantime.timers.settings import limits_of, topics_of
-from meantime.timers.timers import ELECTION
+from meantime.timers.timers import ELECTION, found
 from meantime.timers.topics import DUE
 
 log = structlog.get_logger(__name__)
@@ -54,7 +56,7 @@ class Base:
 
     config: Config
     name: str
-    kafka: str
+    storage: Storage
     session: Session
     clock: Clock
     database: Database
@@ -84,19 +86,19 @@ async def _until_stopped(work: Callable[[Base], Awaitable[None]], config: Config
 @asynccontextmanager
 async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
     local = SystemClock(config.clock_skew_ms, config.clock_skew_for)
-    kafka = config.kafka_clusters()[0]
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(config.postgres, size=4))
         session = await opened.enter_async_context(open_session(session_options(config)))
         clock = await opened.enter_async_context(open_observed_clock(session, local, cluster_options(config)))
-        await topics_ready(admin_of(kafka), topics_of(config))
-        yield Base(config, name, kafka, session, clock, database, LedgerStore(database))
+        storage = await found(partial(find_timers_storage, config, database))
+        await topics_ready(admin_of(storage), topics_of(config))
+        yield Base(config, name, storage, session, clock, database, LedgerStore(database))
 
 
 async def oscillator(base: Base) -> None:
     """Stand for election, and turn the dial when elected."""
     lead_s = base.config.timers_lead
-    dial = Oscillator(partial(open_dial, base.kafka), base.clock, lead_s)
+    dial = Oscillator(partial(open_dial, base.storage), base.clock, lead_s)
 
     async def tell(tick: Tick) -> None:
         with suppress(StorageUnavailable):
@@ -112,7 +114,7 @@ async def dispatcher(base: Base) -> None:
     # It takes a while, and the other processes have no use for it.
     from meantime.processes.event_callbacks import open_callbacks
 
-    shares = await asyncio.to_thread(_shares, base.kafka)
+    shares = await asyncio.to_thread(_shares, base.storage)
     remember_ms = base.config.timers_remember * 1000
     config = base.config
     options = DispatcherOptions(shares, config.timers_lead, limits_of(config), near_s=config.timers_near)
@@ -122,17 +124,17 @@ async def dispatcher(base: Base) -> None:
             open_callbacks(base.database, listener, base.session, base.clock, base.name)
         )
         desk = Desk(base.store, callbacks.publish, base.clock, remember_ms)
-        hands = Hands(Station(base.name, base.kafka, None, base.clock, options), desk)
+        hands = Hands(Station(base.name, base.storage, base.clock, options), desk)
         await opened.enter_async_context(running(desk.follow_join(), name="join"))
         await opened.enter_async_context(running(hands.report(base.store), name="report"))
         await hands.run()
 
 
 async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
-    shares = await asyncio.to_thread(_shares, base.kafka)
+    shares = await asyncio.to_thread(_shares, base.storage)
     now_ms = base.clock.now_ms()
     options = FuturesOptions(
-        kafka=base.kafka,
+        storage=base.storage,
         checkpoint=checkpoint,
         shares=shares,
         limits=limits_of(base.config),
@@ -149,7 +151,7 @@ async def ledger(base: Base) -> None:
     """Keep the books; get out of the way of those who fire, and of the Spark job."""
     step_back(15)
     spare_collector(50_000, 50, 50)
-    books = Books(base.kafka, None, Ledger(base.store), base.store, LedgerOptions(limits_of(base.config)))
+    books = Books(base.storage, Ledger(base.store), base.store, LedgerOptions(limits_of(base.config)))
     try:
         async with running(_forget(base), name="forget"), running(_report(base, books), name="report"):
             await books.run()
@@ -157,8 +159,8 @@ async def ledger(base: Base) -> None:
         books.close()
 
 
-def _shares(kafka: str) -> int:
-    return existing_topics(admin_of(kafka))[DUE]
+def _shares(storage: Storage) -> int:
+    return existing_topics(admin_of(storage))[DUE]
 
 
 async def _forget(base: Base) -> None:

@@ -5,7 +5,7 @@ all of it mends itself. Closing lets running switches and what is in flight come
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from meantime.database.pool import Database
 from meantime.errors import MeantimeError
 from meantime.kafka.admin import Admins
 from meantime.kafka.producer import Producers
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.event_types import EventTypes
 from meantime.streams.catalog.storage_store import StorageStore
@@ -43,11 +44,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamsOptions:
-    """`kafka`: the clusters to register at the start, the first as `default`. `trusted`: whether this node may go by its
+    """`storages`: those to register at the start. `trusted`: whether this node may go by its
     clock (a node that may not cleans nothing up)."""
 
     node_id: str
-    kafka: list[str]
+    storages: Sequence[Storage]
     publish_wait_for: float = 30.0
     barrier_for: float = 15.0
     min_retention_ms: int = 3_600_000
@@ -156,14 +157,14 @@ async def open_streams(
             ("standing", parts.standing.run()),
             ("orphaned switches", streams.switches.run()),
             ("retention", streams.retention.run()),
-            ("storages", _keep_storages(streams.storages, parts.catalog, parts.producers, options.kafka)),
+            ("storages", _keep_storages(streams.storages, parts.catalog, parts.producers, options.storages)),
         ):
             await opened.enter_async_context(running(work, name=name))
         opened.push_async_callback(streams.switches.close)
         yield streams
 
 
-async def _keep_storages(storages: Storages, catalog: Catalog, producers: Producers, configured: list[str]) -> None:
+async def _keep_storages(storages: Storages, catalog: Catalog, producers: Producers, configured: Sequence[Storage]) -> None:
     """Register what the node was started with, and stay connected to every storage that there is."""
     registered = False
     while True:

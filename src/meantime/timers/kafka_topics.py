@@ -2,38 +2,37 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.errors import StorageUnavailable
+from meantime.kafka.settings import Storage, client_config
 from meantime.timers.model import Record
 from meantime.timers.topics import Topic
 
 ANSWER_WITHIN = 10.0
 
 
-def client_settings(kafka: str, settings: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:
-    """What every client starts from; `settings` are librdkafka's, for credentials and the like."""
+def timers_config(storage: Storage, **more: Any) -> dict[str, Any]:
+    """What every client of timers starts from."""
     return {
-        "client.id": "meantime-timers",
-        "log_level": 2,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 1000,
+        **client_config(storage, "meantime-timers"),
         "topic.metadata.refresh.interval.ms": 30_000,
         # When no broker answers, the client would forget them all and begin anew, in the middle of a transaction, too: its
         # calls then never return.
         "metadata.recovery.strategy": "none",
-        **(settings or {}),
-        "bootstrap.servers": kafka,
         **more,
     }
 
 
-def admin_of(kafka: str) -> AdminClient:
-    return AdminClient(client_settings(kafka))
+def admin_of(storage: Storage) -> AdminClient:
+    try:
+        return AdminClient(timers_config(storage))
+    except (KafkaException, TypeError, ValueError) as error:
+        raise StorageUnavailable(f"storage {storage.id!r} cannot be used: {error}", storage_id=storage.id) from error
 
 
 def ensure_topics(admin: AdminClient, wanted: Iterable[Topic]) -> None:

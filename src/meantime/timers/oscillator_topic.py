@@ -4,13 +4,14 @@ Calls to Kafka's client block, so each runs in a thread; there are a few of them
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from meantime.errors import CoordinationLost, StorageUnavailable
-from meantime.timers.kafka_topics import client_settings
+from meantime.kafka.settings import Storage
+from meantime.timers.kafka_topics import timers_config
 from meantime.timers.topics import OSCILLATOR
 
 WRITER = "meantime-oscillator"
@@ -18,8 +19,8 @@ ANSWER_WITHIN = 15.0
 
 
 @asynccontextmanager
-async def open_dial(kafka: str, settings: Mapping[str, str] | None = None) -> AsyncIterator["KafkaDial"]:
-    dial = KafkaDial(kafka, settings)
+async def open_dial(storage: Storage) -> AsyncIterator["KafkaDial"]:
+    dial = KafkaDial(storage)
     try:
         await asyncio.to_thread(dial.open)
         yield dial
@@ -28,8 +29,8 @@ async def open_dial(kafka: str, settings: Mapping[str, str] | None = None) -> As
 
 
 class KafkaDial:
-    def __init__(self, kafka: str, settings: Mapping[str, str] | None) -> None:
-        common = client_settings(kafka, settings)
+    def __init__(self, storage: Storage) -> None:
+        common = timers_config(storage)
         self._producer = Producer({**common, "transactional.id": WRITER, "transaction.timeout.ms": 10_000, "linger.ms": 0})
         self._consumer = Consumer(
             {

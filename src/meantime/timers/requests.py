@@ -1,14 +1,16 @@
 """Writing requests: one producer per node, acks=all and idempotent, polled by the event loop while any is in flight."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from meantime.errors import StorageUnavailable, TooLarge
+from meantime.kafka.settings import Storage
+from meantime.tasks import running
 from meantime.timers.future import encode
-from meantime.timers.kafka_topics import client_settings
+from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import Identity
 from meantime.timers.request_forms import Wish
 from meantime.timers.topics import REQUEST
@@ -41,24 +43,34 @@ class _Pending:
 
 
 class RequestWriter:
-    def __init__(self, kafka: str, settings: Mapping[str, str] | None, max_bytes: int) -> None:
+    """Until `connect` is called, every call answers *not now*."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._in_flight = 0
         self._arrived = asyncio.Event()
-        self._producer = Producer(
-            client_settings(
-                kafka,
-                settings,
-                **{
-                    "acks": "all",
-                    "enable.idempotence": True,
-                    "linger.ms": 2,
-                    "compression.type": "lz4",
-                    "message.timeout.ms": int(ANSWER_WITHIN * 1000),
-                    "message.max.bytes": max(1_000_000, max_bytes),
-                    "queue.buffering.max.messages": 1_000_000,
-                },
-            )
-        )
+        self._connected: Producer | None = None
+
+    def connect(self, storage: Storage) -> None:
+        own = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "compression.type": "lz4",
+            "message.timeout.ms": int(ANSWER_WITHIN * 1000),
+            "message.max.bytes": max(1_000_000, self._max_bytes),
+            "queue.buffering.max.messages": 1_000_000,
+        }
+        try:
+            self._connected = Producer(timers_config(storage, **own))
+        except (KafkaException, TypeError, ValueError) as error:
+            raise StorageUnavailable(f"storage {storage.id!r} cannot be used: {error}", storage_id=storage.id) from error
+
+    @property
+    def _producer(self) -> Producer:
+        if self._connected is None:
+            raise StorageUnavailable("the storage of timers is not known yet")
+        return self._connected
 
     async def set(self, wishes: Iterable[Wish]) -> None:
         """Return when Kafka has them all."""
@@ -79,15 +91,16 @@ class RequestWriter:
             await asyncio.sleep(POLL_EVERY)
 
     def close(self) -> None:
-        self._producer.flush(2.0)
+        if self._connected is not None:
+            self._connected.flush(2.0)
 
     async def _write(self, requests: list[tuple[str, bytes, tuple[str, str]]]) -> int:
-        pending = _Pending(len(requests))
+        producer, pending = self._producer, _Pending(len(requests))
         self._in_flight += 1
         self._arrived.set()
         try:
             for key, value, header in requests:
-                self._producer.produce(REQUEST, value, key, headers=[header], on_delivery=pending.heard)
+                producer.produce(REQUEST, value, key, headers=[header], on_delivery=pending.heard)
             return await pending.done
         except BufferError as error:
             raise StorageUnavailable("Kafka takes requests more slowly than they come") from error
@@ -100,11 +113,10 @@ class RequestWriter:
 
 
 @asynccontextmanager
-async def open_requests(kafka: str, settings: Mapping[str, str] | None, max_bytes: int) -> AsyncIterator[RequestWriter]:
-    writer = RequestWriter(kafka, settings, max_bytes)
-    polling = asyncio.create_task(writer.poll(), name="timer requests")
+async def open_requests(max_bytes: int) -> AsyncIterator[RequestWriter]:
+    writer = RequestWriter(max_bytes)
     try:
-        yield writer
+        async with running(writer.poll(), name="timer requests"):
+            yield writer
     finally:
-        polling.cancel()
         await asyncio.to_thread(writer.close)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meantime.config import Config
 from meantime.timers.model import Limits
-from meantime.timers.timers import TimersOptions
+from meantime.timers.timers import FindStorage, TimersOptions
 from meantime.timers.topics import Topic, topics
 
 
@@ -21,5 +21,5 @@ def topics_of(config: Config) -> tuple[Topic, ...]:
     )
 
 
-def timers_options(config: Config, trusted: Callable[[], None]) -> TimersOptions:
-    return TimersOptions(config.kafka_clusters()[0], limits_of(config), topics_of(config), trusted)
+def timers_options(config: Config, storage: FindStorage, trusted: Callable[[], None]) -> TimersOptions:
+    return TimersOptions(storage, limits_of(config), topics_of(config), trusted)

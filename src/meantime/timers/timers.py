@@ -1,30 +1,40 @@
 """Timers as one part of a node: setting, cancelling, looking up, and watching over the processes that do the rest."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+
+import structlog
 
 from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.database.pool import Database
+from meantime.errors import NotFound, StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.tasks import running
 from meantime.timers.kafka_topics import admin_of, topics_ready
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Standing
 from meantime.timers.request_forms import Wishes
-from meantime.timers.requests import open_requests
+from meantime.timers.requests import RequestWriter, open_requests
 from meantime.timers.setting import Setting
 from meantime.timers.status import TimersStatus, Watching
 from meantime.timers.topics import Topic
 
 ELECTION = "oscillator"
+LOOK_EVERY = 1.0
+
+log = structlog.get_logger(__name__)
+
+FindStorage = Callable[[], Awaitable[Storage]]
 
 
 @dataclass(frozen=True, slots=True)
 class TimersOptions:
-    """`kafka`: the default storage. `trusted`: raises when this node's clock may be wrong."""
+    """`storage` finds where timers live; `trusted` raises when this node's clock may be wrong."""
 
-    kafka: str
+    storage: FindStorage
     limits: Limits
     topics: tuple[Topic, ...]
     trusted: Callable[[], None]
@@ -58,11 +68,24 @@ async def open_timers(database: Database, session: Session, clock: Clock, option
     """Waits for nothing: without Kafka or PostgreSQL calls that need them answer 503, and mend themselves."""
     store = LedgerStore(database)
     async with AsyncExitStack() as opened:
-        writer = await opened.enter_async_context(
-            open_requests(options.kafka, None, options.limits.max_request_bytes + 65_536)
-        )
+        writer = await opened.enter_async_context(open_requests(options.limits.max_request_bytes + 65_536))
         watching = Watching(store, session, ELECTION, clock)
-        admin = admin_of(options.kafka)
-        await opened.enter_async_context(running(topics_ready(admin, options.topics), name="timer topics"))
+        await opened.enter_async_context(running(_connect(writer, options), name="timers storage"))
         await opened.enter_async_context(running(watching.run(), name="timers watch"))
         yield Timers(Setting(writer, store, clock, options.limits, options.trusted), watching)
+
+
+async def _connect(writer: RequestWriter, options: TimersOptions) -> None:
+    storage = await found(options.storage)
+    writer.connect(storage)
+    await topics_ready(admin_of(storage), options.topics)
+
+
+async def found(find: FindStorage) -> Storage:
+    """The storage of timers, waited for until it is registered."""
+    while True:
+        try:
+            return await find()
+        except (NotFound, StorageUnavailable) as error:
+            log.warning("timers_storage_unknown", error=error.detail)
+            await asyncio.sleep(LOOK_EVERY)

@@ -1,4 +1,4 @@
-"""The Kafka topics that timers live in, all on the default storage.
+"""The Kafka topics that timers live in, all on one storage (`timers_storage`).
 
 timer-request   what clients ask for; kept as long as the horizon, so that all that is pending can be rebuilt from it
 oscillator      the clock dial: every second once

@@ -60,9 +60,9 @@ async def refuse_events(timers, attempted):
 @asynccontextmanager
 async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", publish=refuse_events, **options):
     desk = Desk(store, publish, SystemClock(), remember_ms=86_400_000)
-    station = Station(name, kafka.address, None, SystemClock(), DispatcherOptions(SHARES, **options))
+    station = Station(name, kafka.storage, SystemClock(), DispatcherOptions(SHARES, **options))
     hands = Hands(station, desk)
-    books = Books(kafka.address, None, Ledger(store), store, LedgerOptions(Limits()))
+    books = Books(kafka.storage, Ledger(store), store, LedgerOptions(Limits()))
     try:
         async with running(books.run(), name="books"), running(hands.run(), name="hands"):
             for _ in range(600):

@@ -22,7 +22,7 @@ def kafka(services):
 
 @pytest.fixture
 def firing(kafka: Kafka):
-    firing = Firing(kafka.address, None, uuid4().hex[:8], SystemClock(), 1_000_000)
+    firing = Firing(kafka.storage, uuid4().hex[:8], SystemClock(), 1_000_000)
     firing.open()
     yield firing
     firing.close()

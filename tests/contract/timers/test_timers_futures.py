@@ -51,7 +51,7 @@ def mark() -> str:
 def options(kafka: Kafka, folder, **more) -> FuturesOptions:
     shares, now_ms = partitions_of(kafka.admin, DUE), int(time.time() * 1000)
     given = {"started_ms": now_ms, "batch_every": 0.2, "stretch_s": STRETCH_S, "early_s": EARLY_S, **more}
-    return FuturesOptions(kafka.address, str(folder / "checkpoint"), shares, **given)
+    return FuturesOptions(kafka.storage, str(folder / "checkpoint"), shares, **given)
 
 
 def tick(kafka: Kafka, *seconds: int) -> None:

@@ -186,7 +186,7 @@ async def test_the_books_are_kept_from_what_kafka_has(services, store):
         kafka.flush()
         done = Outcomes(State.FIRED, 77, ((far, (f"{mark}-fires",)),))
         write_as_a_dispatcher(kafka.address, done)
-        books = Books(kafka.address, None, Ledger(store), store, LedgerOptions(Limits()))
+        books = Books(kafka.storage, Ledger(store), store, LedgerOptions(Limits()))
         running = asyncio.create_task(books.run())
         try:
             expected = {"fires": "fired", "cancelled": "cancelled", "waits": "pending", "garbage": "rejected"}

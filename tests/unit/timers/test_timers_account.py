@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.timers.dispatching.coverage import Coverage
 from meantime.timers.dispatching.far_cancels import FarCancels, far_from
@@ -26,7 +27,7 @@ from meantime.timers.status import (
 )
 
 S = 1_700_000_000
-LONGEST = FuturesOptions("", "", 1)
+LONGEST = FuturesOptions(Storage("default", ""), "", 1)
 HANDED_OUT_S = LONGEST.early_s + LONGEST.stretch_s + 5
 """The Spark job brings timers no earlier than so: the last second of a stretch, whose tick comes by the lead early."""
 FUTURE = Future("calls", "", b"")

@@ -3,13 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, going_out, taken_in, upcoming
 from meantime.pipelines.timers.request_source import advanced
 from meantime.timers.model import Bad, Cancel, Limits, Record, Set
 from meantime.timers.rules import read, read_due, share_of
 from meantime.timers.topics import DUE, REJECTED
 
-OPTIONS = FuturesOptions("kafka", "checkpoint", shares=4, limits=Limits(horizon_s=5000, max_callback_bytes=10))
+OPTIONS = FuturesOptions(
+    Storage("default", "kafka"), "checkpoint", shares=4, limits=Limits(horizon_s=5000, max_callback_bytes=10)
+)
 NOW = 1_800_000_003
 NEXT = upcoming(NOW, OPTIONS)
 FUTURE = b"\n\x05calls"
@@ -50,7 +53,7 @@ def one(second: bytes | None, value: bytes | None = FUTURE, **given: bytes) -> t
 def test_the_next_tick_has_not_been_yet():
     assert upcoming(1_800_000_000.0, OPTIONS) == 1_800_000_005
     assert upcoming(1_800_000_004.9, OPTIONS) == 1_800_000_005
-    assert upcoming(1_800_000_004.9, FuturesOptions("", "", 4, behind_s=3)) == 1_800_000_010
+    assert upcoming(1_800_000_004.9, FuturesOptions(Storage("default", ""), "", 4, behind_s=3)) == 1_800_000_010
 
 
 @given(records)

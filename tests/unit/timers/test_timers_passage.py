@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meantime.kafka.settings import Storage
 from meantime.pipelines.timers import reporting as listener
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.reporting import FuturesListener
@@ -49,7 +50,7 @@ def told(monkeypatch) -> list[FuturesReport]:
 
 
 def test_the_words_of_spark_are_understood(told):
-    hearing = FuturesListener(FuturesOptions("", "", 1), {}, told.append)
+    hearing = FuturesListener(FuturesOptions(Storage("default", ""), "", 1), {}, told.append)
     offsets = {"timer-request": {"0": 3, "1": 4}}
     words = {
         "numInputRows": 7,

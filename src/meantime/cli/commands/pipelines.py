@@ -145,7 +145,7 @@ def archive(
     if checkpoint:
         raise typer.BadParameter("--checkpoint: an archive notes how far it is in its own folder, _meantime")
     found = find_cluster(url, key, data, metrics_port)
-    options = ArchiveOptions(to.absolute(), max_rows, hold=hold)
+    options = ArchiveOptions(to.absolute(), max_rows, hold=hold, postgres=found.postgres)
     with client_of(found.broker) as client:
         for name in event_types:
             client.event_type(name)

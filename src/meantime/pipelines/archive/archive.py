@@ -38,6 +38,8 @@ class ArchiveOptions:
     """Settings of Kafka's Java client by storage."""
     hold: bool | None = None
     """Whether clean-up of closed timelines shall wait for this archive; None leaves it as it is."""
+    postgres: str | None = None
+    """Where credentials for Kafka are looked up that `kafka` does not have."""
 
 
 class Archiving:
@@ -111,7 +113,7 @@ class Archiving:
 
     def _write(self, layout: Layout, plan: Entry) -> int:
         borders = (cursors(plan.start), cursors(plan.end))
-        clusters = storages(self._client, {})
+        clusters = storages(self._client, {}, self._options.postgres)
         events = frame(self._spark, layout, borders, clusters, self._options.kafka)
         writer = _with_hours(events, self._fields).repartition("date", "hour").write.mode("overwrite")
         writer.partitionBy("date", "hour").parquet(str(self.journal.staging))

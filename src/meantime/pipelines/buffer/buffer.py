@@ -61,7 +61,7 @@ def check(client: Client, options: BufferOptions) -> None:
     if options.source == options.target:
         raise Invalid("--from and --to are the same: everything would go round for ever", option="to")
     for end, option in ((options.source, "--from"), (options.target, "--to")):
-        _check_end(client, end, option)
+        _check_end(client, end, option, options.postgres)
 
 
 def prepare(client: Client, options: BufferOptions) -> None:
@@ -74,7 +74,7 @@ def prepare(client: Client, options: BufferOptions) -> None:
     )
 
 
-def _check_end(client: Client, end: Endpoint, option: str) -> None:
+def _check_end(client: Client, end: Endpoint, option: str, postgres: str | None) -> None:
     from meantime.pipelines.buffer.kafka_target import has_topic
 
     if end.is_event_type:
@@ -83,7 +83,7 @@ def _check_end(client: Client, end: Endpoint, option: str) -> None:
         except NotFound as error:
             raise NotFound(f"{option}: {error.detail}") from error
         return
-    storage = default_storage(client)
+    storage = default_storage(client, postgres)
     if not has_topic(storage, end.name):
         raise NotFound(
             f"{option}: storage {storage.id!r} has no topic {end.name!r}: make it first, or say event-type:<name>"
@@ -97,7 +97,7 @@ def target_of(client: Client, options: BufferOptions) -> Target:
         return EventTypeTarget(client, options.broker, options.target.name, options.checkpoint / "out")
     from meantime.pipelines.buffer.kafka_target import KafkaTarget
 
-    return KafkaTarget(default_storage(client), options.target.name, options.topic)
+    return KafkaTarget(default_storage(client, options.postgres), options.target.name, options.topic)
 
 
 def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
@@ -109,10 +109,10 @@ def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Late
 
 def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool]) -> None:
     with client_of(options.broker) as client:
-        servers = default_storage(client).bootstrap_servers
+        storage = default_storage(client, options.postgres)
     inward = Inward(
         options.broker,
-        servers,
+        storage,
         options.source,
         options.topic,
         round(options.delay * 1000),

@@ -8,6 +8,8 @@ replayed late brings nothing back.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from meantime.kafka.java_settings import connector_options
+from meantime.kafka.settings import Storage
 from meantime.pipelines.buffer.endpoints import Endpoint
 from meantime.pipelines.spark.options import Broker
 
@@ -21,7 +23,7 @@ GROUP = "meantime-buffer"
 @dataclass(frozen=True, slots=True)
 class Inward:
     broker: Broker
-    bootstrap_servers: str
+    storage: Storage
     source: Endpoint
     topic: str
     delay_ms: int
@@ -51,7 +53,7 @@ def start_inward(spark: "SparkSession", inward: Inward, *, once: bool) -> "Strea
 def _of_kafka(spark: "SparkSession", inward: Inward) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", inward.bootstrap_servers)
+    source = spark.readStream.format("kafka").options(**connector_options(inward.storage))
     source = source.option("subscribe", inward.source.name).option("includeHeaders", "true")
     source = source.option("startingOffsets", "earliest" if inward.starting == "begin" else "latest")
     source = source.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", inward.max_per_batch)
@@ -68,8 +70,8 @@ def _of_event_type(spark: "SparkSession", inward: Inward) -> "DataFrame":
 
     source = spark.readStream.format("meantime.events").option("url", inward.broker.url)
     source = source.option("event_type", inward.source.name).option("starting", inward.starting)
-    if inward.broker.key:
-        source = source.option("key", inward.broker.key)
+    known = {"key": inward.broker.key, "postgres": inward.postgres}
+    source = source.options(**{name: value for name, value in known.items() if value})
     return (
         source.option("max_per_batch", str(inward.max_per_batch))
         .load()

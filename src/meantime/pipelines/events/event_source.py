@@ -83,7 +83,7 @@ class EventsReader(datasource.DataSourceReader):
         settings = self._settings
         with client_of(settings.broker) as client:
             layout = look_up(client, settings.event_type)
-            clusters = storages(client, settings.kafka) if settings.via == "kafka" else {}
+            clusters = storages(client, settings.kafka, settings.postgres) if settings.via == "kafka" else {}
         return _plan(settings, self._trimmed(self._ranges(layout), clusters), clusters) or [Piece(None, ())]
 
     def _ranges(self, layout: Layout) -> list[Range]:
@@ -150,7 +150,7 @@ class EventsStreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvail
         settings = self._settings
         with client_of(settings.broker) as client:
             layout = look_up(client, settings.event_type)
-            clusters = storages(client, settings.kafka) if settings.via == "kafka" else {}
+            clusters = storages(client, settings.kafka, settings.postgres) if settings.via == "kafka" else {}
         return _plan(settings, between(layout, cursors(start), cursors(end)), clusters)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """An event type as a reader of its storages must know it: timelines, their ends, and the clusters that hold them.
 
 The driver learns it over the public API before each batch and hands tasks exact ranges of offsets, so that tasks ask
-nobody. The API keeps secrets to itself; credentials for Kafka come with the options.
+nobody. The API keeps secrets to itself: credentials for Kafka come with the options, or from PostgreSQL.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from meantime.errors import Invalid, NotFound
-from meantime.kafka.settings import Storage
+from meantime.kafka.settings import Storage, asks_for_credentials
 from meantime.pipelines.spark.options import Broker
 from meantime.streams.cursors import BEFORE_FIRST, Cursor, Place, Track, parse, parse_partition, track
 from meantime.streams.model import Timeline
@@ -72,19 +72,19 @@ def look_up(client: "Client", event_type: str) -> Layout:
     )
 
 
-def storages(client: "Client", settings: Mapping[str, Mapping[str, str]]) -> dict[str, Storage]:
-    """All storages, with the settings that the options add."""
+def storages(client: "Client", settings: Mapping[str, Mapping[str, str]], postgres: str | None = None) -> dict[str, Storage]:
+    """All storages, with the settings that the options add; what a storage demands and nobody gives is looked up."""
     found = {one.id: one for one in client.storages()}
     unknown = settings.keys() - {id.lower() for id in found}
     if unknown:
         raise NotFound(f"option 'kafka.{min(unknown)}.…' names no storage: there are {', '.join(sorted(found))}")
-    return {id: _storage(one, settings.get(id.lower(), {})) for id, one in found.items()}
+    return {id: _storage(one, settings.get(id.lower(), {}), postgres) for id, one in found.items()}
 
 
-def default_storage(client: "Client") -> Storage:
+def default_storage(client: "Client", postgres: str | None = None) -> Storage:
     for one in client.storages():
         if one.default:
-            return _storage(one, {})
+            return _storage(one, {}, postgres)
     raise Invalid("the cluster has no default storage")
 
 
@@ -92,9 +92,14 @@ def texts(cursors: Cursors) -> dict[str, str]:
     return {partition: str(cursor) for partition, cursor in cursors.items()}
 
 
-def _storage(found: "wire.Storage", more: Mapping[str, str]) -> Storage:
+def _storage(found: "wire.Storage", more: Mapping[str, str], postgres: str | None) -> Storage:
     kafka = found.kafka_configuration
-    return Storage(found.id, kafka.bootstrap_servers, {**kafka.settings, **more}, found.default)
+    known: Mapping[str, str] = kafka.settings
+    if postgres and not more and asks_for_credentials(known):
+        from meantime.pipelines.events.postgres_storages import registered_settings
+
+        known = registered_settings(postgres, found.id)
+    return Storage(found.id, kafka.bootstrap_servers, {**known, **more}, found.default)
 
 
 def _timeline(found: "wire.Timeline", partitions: int) -> Timeline:

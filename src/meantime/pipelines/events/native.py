@@ -2,7 +2,7 @@
 
 The connector makes one read per cluster with exact borders, unioned. No byte passes through Python, but Spark makes a
 consumer for each partition of each timeline, which costs more than it saves where there are many. It needs the JVM to reach
-every storage; settings that Kafka's Java client needs for that (credentials) are given by storage.
+every storage; settings of the storage are translated for Kafka's Java client, and others may be given by storage.
 """
 
 from collections import defaultdict
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from meantime.errors import Invalid
+from meantime.kafka.java_settings import java_settings
 from meantime.kafka.settings import Storage
 from meantime.pipelines.events.layout import Cursors, Layout, client_of, look_up, storages
 from meantime.pipelines.events.ranges import Range, between
@@ -64,7 +65,7 @@ def _native(spark: "SparkSession", given: Mapping[str, str], kafka: Settings) ->
     options = events_options(given, environment())
     with client_of(options.broker) as client:
         layout = look_up(client, options.event_type)
-        clusters = storages(client, {})
+        clusters = storages(client, {}, options.postgres)
     start, stop = layout.resolved(options.starting, BEGIN), layout.resolved(options.ending, END)
     return frame(spark, layout, (start, stop), clusters, kafka)
 
@@ -84,8 +85,10 @@ def _read(spark: "SparkSession", storage: Storage, ranges: Sequence[Range], kafk
     """The ranges of one cluster. Every timeline has a topic of its own, so the topic tells the timeline."""
     from pyspark.sql import functions as f
 
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", storage.bootstrap_servers)
-    for name, value in {**PATIENCE, **kafka}.items():
+    # Who gives the Java client's own settings for a storage needs no translation of it.
+    known = {"bootstrap.servers": storage.bootstrap_servers} if "security.protocol" in kafka else java_settings(storage)
+    reader = spark.read.format("kafka")
+    for name, value in {**known, **PATIENCE, **kafka}.items():
         reader = reader.option(f"kafka.{name}", value)
     reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
     reader = reader.option("assign", _json({topic: list(places) for topic, places in _by_topic(ranges, "first").items()}))

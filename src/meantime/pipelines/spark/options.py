@@ -20,7 +20,7 @@ MOST_PER_CALL = 10_000
 SPARKS_OWN = ("queryname", "checkpointlocation")
 COMMON = ("url", "key", "parallelism")
 PRUNING = ("partitions", "written_from", "written_until")
-EVENTS = (*COMMON, *PRUNING, "event_type", "starting", "ending", "max_per_batch", "via")
+EVENTS = (*COMMON, *PRUNING, "postgres", "event_type", "starting", "ending", "max_per_batch", "via")
 TOPIC = (
     *COMMON,
     "topic",
@@ -59,6 +59,8 @@ class EventsOptions:
     written_until: datetime | None = None
     kafka: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of Kafka's client by storage (lower case): what the API does not tell, above all credentials."""
+    postgres: str | None = None
+    """Where credentials are looked up that are not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def events_options(given: Mapping[str, str], defaults: Mapping[str, str]) -> Eve
         written_from=options.instant("written_from"),
         written_until=options.instant("written_until"),
         kafka=options.kafka(),
+        postgres=options.text("postgres"),
     )
 
 

@@ -18,6 +18,7 @@ bytes, so that a burst cannot keep ticks waiting. What comes out twice after a c
 
 from typing import TYPE_CHECKING
 
+from meantime.kafka.java_settings import connector_options
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import unpacked
 from meantime.timers.topics import OSCILLATOR
@@ -37,7 +38,7 @@ def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQ
 
     outgoing = unpacked(joined(read_packs(spark, options), read_ticks(spark, options)), options.shares)
     writer = outgoing.writeStream.queryName("futures").format("kafka").outputMode("append")
-    writer = writer.option("kafka.bootstrap.servers", options.kafka)
+    writer = writer.options(**connector_options(options.storage))
     writer = writer.option("checkpointLocation", f"{options.checkpoint.rstrip('/')}/{LAYOUT}")
     writer = writer.option("kafka.compression.type", "lz4").option("kafka.linger.ms", "5")
     return writer.trigger(processingTime=f"{options.batch_every} seconds").start()
@@ -46,7 +47,7 @@ def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQ
 def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", options.kafka)
+    source = spark.readStream.format("kafka").options(**connector_options(options.storage))
     source = source.option("subscribe", OSCILLATOR).option("startingTimestamp", options.started_ms - 600_000)
     # Old ticks may be gone by retention.
     source = source.option("startingOffsetsByTimestampStrategy", "latest").option("failOnDataLoss", "false")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from meantime.kafka.settings import Storage
 from meantime.names import IDENTIFIER
 from meantime.timers.model import Limits, Record
 from meantime.timers.rules import SECOND, outside, share_of
@@ -30,7 +31,7 @@ OUTGOING = "topic string, partition int, key binary, value binary, headers array
 
 @dataclass(frozen=True, slots=True)
 class FuturesOptions:
-    kafka: str
+    storage: Storage
     checkpoint: str
     shares: int
     """Partitions of `timer-due`."""

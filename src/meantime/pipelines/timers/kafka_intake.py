@@ -16,7 +16,7 @@ from meantime.pipelines.events.ranges import Range
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, taken_in, upcoming
 from meantime.pipelines.timers.packing import BESIDE_VALUE, pack
 from meantime.runtime import spare_collector
-from meantime.timers.kafka_topics import admin_of, client_settings, partitions_of
+from meantime.timers.kafka_topics import admin_of, partitions_of, timers_config
 from meantime.timers.topics import REQUEST
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ _OLDEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _NEWEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-def oldest(kafka: str) -> dict[int, int]:
+def oldest(storage: Storage) -> dict[int, int]:
     """By partition, the first request that there is."""
-    return _places(kafka, _OLDEST)
+    return _places(storage, _OLDEST)
 
 
-def newest(kafka: str) -> dict[int, int]:
+def newest(storage: Storage) -> dict[int, int]:
     """By partition, where what has been committed ends."""
-    return _places(kafka, _NEWEST)
+    return _places(storage, _NEWEST)
 
 
-def _places(kafka: str, which: OffsetSpec) -> dict[int, int]:
-    admin, give_up_at = _admin(kafka), time.monotonic() + ANSWER_WITHIN
+def _places(storage: Storage, which: OffsetSpec) -> dict[int, int]:
+    admin, give_up_at = _admin(storage), time.monotonic() + ANSWER_WITHIN
     while True:
         try:
             asked = {TopicPartition(REQUEST, partition): which for partition in range(partitions_of(admin, REQUEST))}
@@ -63,14 +63,14 @@ def _places(kafka: str, which: OffsetSpec) -> dict[int, int]:
 
 
 @cache
-def _admin(kafka: str) -> AdminClient:
+def _admin(storage: Storage) -> AdminClient:
     """One for all batches. It cannot be sent to a task, so it belongs to no object that is."""
-    return admin_of(kafka)
+    return admin_of(storage)
 
 
-def weight(kafka: str, of: Range) -> int:
+def weight(storage: Storage, of: Range) -> int:
     """About how many bytes each of these requests takes, by a few of them here and there; 0 if none could be had."""
-    consumer, sizes = _sampler(kafka), list[int]()
+    consumer, sizes = _sampler(storage), list[int]()
     try:
         for part in range(SAMPLED_AT):
             consumer.assign([TopicPartition(of.topic, of.partition, of.first + of.count * part // SAMPLED_AT)])
@@ -82,7 +82,7 @@ def weight(kafka: str, of: Range) -> int:
 
 
 @cache
-def _sampler(kafka: str) -> Consumer:
+def _sampler(storage: Storage) -> Consumer:
     """Fetches little, for little is wanted of it, and goes on to the next place at once where it would rest for a second."""
     little = {
         "queued.min.messages": SAMPLED,
@@ -91,7 +91,7 @@ def _sampler(kafka: str) -> Consumer:
         "fetch.queue.backoff.ms": 0,
     }
     reading = {"group.id": "meantime-timers-samples", "enable.auto.commit": False, "isolation.level": "read_committed"}
-    return Consumer(client_settings(kafka, None, **little, **reading))
+    return Consumer(timers_config(storage, **little, **reading))
 
 
 def packs(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[RecordBatch]":
@@ -110,7 +110,7 @@ def _begin() -> None:
 
 
 def _tables(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[Table]":
-    for runs in read_runs(Storage(REQUEST, options.kafka), ranges, _kept):
+    for runs in read_runs(options.storage, ranges, _kept):
         next_tick = upcoming(time.time(), options)
         for of, messages in runs:
             yield taken_in(_requests(of.partition, messages), next_tick, options)
@@ -120,7 +120,7 @@ def _tables(ranges: Sequence[Range], options: FuturesOptions) -> "Iterator[Table
 def _kept(storage: Storage) -> Iterator[Consumer]:
     """The same for all tasks of this process: its connections stand, and so does the memory that its threads have had. After
     anything out of the ordinary the next task begins with another one."""
-    consumer = _reader(storage.bootstrap_servers)
+    consumer = _reader(storage)
     try:
         yield consumer
     except BaseException:
@@ -133,8 +133,8 @@ def _kept(storage: Storage) -> Iterator[Consumer]:
 
 
 @cache
-def _reader(kafka: str) -> Consumer:
-    return consumer_of(Storage(REQUEST, kafka))
+def _reader(storage: Storage) -> Consumer:
+    return consumer_of(storage)
 
 
 def _requests(partition: int, messages: Sequence[Any]) -> Requests:

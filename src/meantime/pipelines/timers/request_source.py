@@ -66,10 +66,10 @@ class RequestsReader(datasource.DataSourceStreamReader):
         self._parallelism = parallelism
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        return _offsets(kafka_intake.oldest(self._options.kafka))
+        return _offsets(kafka_intake.oldest(self._options.storage))
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        first, newest = _places(start), kafka_intake.newest(self._options.kafka)
+        first, newest = _places(start), kafka_intake.newest(self._options.storage)
         return _offsets(advanced(first, newest, self._most(waiting(first, newest), first)))
 
     def _most(self, counts: Mapping[int, int], first: Mapping[int, int]) -> int:
@@ -81,16 +81,16 @@ class RequestsReader(datasource.DataSourceStreamReader):
         longest = max(counts, key=lambda partition: counts[partition])
         begin = first.get(longest, 0)
         sampled = Range(REQUEST, REQUEST, 0, longest, begin, begin + min(counts[longest], options.max_requests))
-        weight = kafka_intake.weight(options.kafka, sampled) or options.limits.max_request_bytes
+        weight = kafka_intake.weight(options.storage, sampled) or options.limits.max_request_bytes
         return max(1, min(options.max_requests, options.max_bytes // weight))
 
     def reportLatestOffset(self) -> Offsets:  # noqa: N802
-        return _offsets(kafka_intake.newest(self._options.kafka))
+        return _offsets(kafka_intake.newest(self._options.storage))
 
     def partitions(self, start: Offsets, end: Offsets) -> list[Piece]:
         """Requests that are gone are older than the horizon, so nobody waits for them."""
         first, until = _places(start), _places(end)
-        there = kafka_intake.oldest(self._options.kafka)
+        there = kafka_intake.oldest(self._options.storage)
         begins = {partition: max(first.get(partition, 0), there.get(partition, 0)) for partition in until}
         ranges = [Range(REQUEST, REQUEST, 0, partition, begins[partition], last) for partition, last in until.items()]
         pieces = tasks([one for one in ranges if one.first < one.end], self._parallelism)

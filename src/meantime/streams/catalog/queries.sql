@@ -149,9 +149,11 @@ DELETE FROM doomed_topics WHERE storage_id = %(id)s;
 UPDATE storages SET is_default = %(is_default)s WHERE id = %(id)s;
 
 -- name: move_storage
--- The address of a storage that the node was configured with may change between starts.
-UPDATE storages SET bootstrap_servers = %(bootstrap_servers)s
-WHERE id = %(id)s AND bootstrap_servers <> %(bootstrap_servers)s;
+-- The address of a storage that the node was configured with may change between starts, and so may settings that are given.
+UPDATE storages SET bootstrap_servers = %(bootstrap_servers)s,
+    settings = CASE WHEN %(settings)s::jsonb = '{}' THEN settings ELSE %(settings)s::jsonb END
+WHERE id = %(id)s
+  AND (bootstrap_servers <> %(bootstrap_servers)s OR %(settings)s::jsonb NOT IN ('{}', settings));
 
 -- name: notify_event_type
 SELECT pg_notify('meantime_event_types', %(name)s);

@@ -19,7 +19,8 @@ class StorageStore:
         return cursor.rowcount == 1
 
     async def keep(self, storage: Storage, now_ms: int) -> None:
-        """Insert it, or move it to its new address; it becomes the default only where there is none."""
+        """Insert it, or move it to its new address and settings; it becomes the default only where there is none. Settings
+        that are not given stay as they are: another node may have brought them."""
         async with self._database.transaction() as connection:
             rows = await (await connection.execute(self._queries["lock_storages"])).fetchall()
             params = _params(storage, now_ms)

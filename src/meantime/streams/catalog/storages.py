@@ -1,11 +1,8 @@
-"""Storages: Kafka clusters that timelines may live in, registered at run time and probed when added.
-
-Settings are those of librdkafka, but only the ones that say how to reach a cluster: nothing that would weaken what the
-broker promises, run a program or load a library. Secrets go in and never come out.
-"""
+"""Storages: Kafka clusters that timelines may live in, registered at run time and probed when added. Secrets go in and
+never come out."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,21 +11,13 @@ import structlog
 from meantime.clock import Clock
 from meantime.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable
 from meantime.kafka.admin import Admin
-from meantime.kafka.settings import Storage
-from meantime.names import has_nul, is_identifier
+from meantime.kafka.settings import Storage, checked_settings, is_secret
+from meantime.names import is_identifier
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.storage_store import StorageStore
 
 log = structlog.get_logger(__name__)
 
-ALLOWED = re.compile(
-    r"security\.protocol|client\.(id|rack|dns\.lookup)|broker\.address\.(family|ttl)|enable\.ssl\.certificate\.verification"
-    r"|socket\.[a-z.]+|connections\.max\.idle\.ms|metadata\.max\.age\.ms|api\.version\.[a-z.]+|broker\.version\.fallback"
-    r"|sasl\.[a-z.]+|https\.[a-z.]+|ssl\.[a-z.0-9]+|compression\.(type|codec|level)|statistics\.interval\.ms"
-)
-DANGEROUS = re.compile(r"sasl\.kerberos\.kinit\.cmd|ssl\.engine\.[a-z.]+|ssl_engine[a-z_]*")
-SHOWN_OF_SASL = frozenset({"sasl.mechanism", "sasl.mechanisms", "sasl.oauthbearer.method", "sasl.kerberos.service.name"})
-SECRET = re.compile(r"password|secret|token|\.pem$|ssl\.key|keystore|assertion|config$")
 SERVERS = re.compile(r"[^\s,:]+(:\d{1,5})?(,[^\s,:]+(:\d{1,5})?)*|(\[[0-9a-fA-F:]+\]:\d{1,5},?)+")
 
 PROBE_FOR = 5.0
@@ -59,7 +48,7 @@ def read_storage(given: Mapping[str, Any]) -> Storage:
     servers = re.sub(r"\s*,\s*", ",", configuration.bootstrap_servers.strip())
     if not SERVERS.fullmatch(servers):
         raise Invalid("kafka_configuration.bootstrap_servers must be host:port,host:port")
-    return Storage(document.id, servers, _settings(configuration.settings))
+    return Storage(document.id, servers, checked_settings(configuration.settings, "kafka_configuration.settings"))
 
 
 def show_storage(storage: Storage) -> dict[str, Any]:
@@ -71,19 +60,6 @@ def show_storage(storage: Storage) -> dict[str, Any]:
         "kafka_configuration": {"bootstrap_servers": storage.bootstrap_servers, "settings": shown},
         "default": storage.default,
     }
-
-
-def is_secret(name: str) -> bool:
-    return (name.startswith("sasl.") and name not in SHOWN_OF_SASL) or SECRET.search(name) is not None
-
-
-def _settings(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
-    for name, value in given.items():
-        if has_nul(value):
-            raise Invalid(f"kafka_configuration.settings: {name!r} has the character U+0000")
-        if not ALLOWED.fullmatch(name) or DANGEROUS.fullmatch(name):
-            raise Invalid(f"kafka_configuration.settings: {name!r} cannot be set for a storage")
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def _without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,11 +111,10 @@ class Storages:
         log.info("default_storage_changed", storage_id=id)
         return await self.get(id)
 
-    async def register_configured(self, clusters: list[str]) -> None:
-        """The clusters that the node was started with: the first as `default`, the others as `kafka-2` and so on."""
-        for number, servers in enumerate(clusters, start=1):
-            id = "default" if number == 1 else f"kafka-{number}"
-            await self._store.keep(Storage(id, servers, default=number == 1), self._clock.now_ms())
+    async def register_configured(self, configured: Iterable[Storage]) -> None:
+        """The clusters that the node was started with, with their present addresses and settings."""
+        for storage in configured:
+            await self._store.keep(storage, self._clock.now_ms())
         await self._catalog.reload_storages()
 
 

@@ -14,8 +14,9 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.timers.dispatching.coverage import Coverage
-from meantime.timers.kafka_topics import client_settings, record_of
+from meantime.timers.kafka_topics import record_of, timers_config
 from meantime.timers.model import Record
 from meantime.timers.topics import DUE, REQUEST
 
@@ -40,11 +41,10 @@ Begin = Callable[[int], int]
 class DueTopic:
     """Our part of `timer-due`. Partitions come and go while `poll` is called."""
 
-    def __init__(self, kafka: str, settings: Mapping[str, str] | None, name: str) -> None:
+    def __init__(self, storage: Storage, name: str) -> None:
         self._consumer = Consumer(
-            client_settings(
-                kafka,
-                settings,
+            timers_config(
+                storage,
                 **{
                     "group.id": GROUP,
                     "group.instance.id": name,
@@ -98,8 +98,8 @@ class DueTopic:
 class RequestTopic:
     """All of `timer-request`, from given places on."""
 
-    def __init__(self, kafka: str, settings: Mapping[str, str] | None) -> None:
-        common = client_settings(kafka, settings)
+    def __init__(self, storage: Storage) -> None:
+        common = timers_config(storage)
         self._admin = AdminClient(common)
         self._consumer = Consumer(
             {

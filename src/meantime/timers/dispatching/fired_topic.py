@@ -4,14 +4,15 @@ It is read after Kafka has settled whatever the previous owner had begun, so it 
 last thing that ended, not from now: while nobody fired, nothing is missing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.timers.dispatching.fired import Memory
-from meantime.timers.kafka_topics import client_settings
+from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import Outcomes
 from meantime.timers.topics import DONE
 
@@ -21,11 +22,10 @@ SKEW_MS = 2_000
 
 
 class DoneTopic:
-    def __init__(self, kafka: str, settings: Mapping[str, str] | None) -> None:
+    def __init__(self, storage: Storage) -> None:
         self._consumer = Consumer(
-            client_settings(
-                kafka,
-                settings,
+            timers_config(
+                storage,
                 **{
                     "group.id": "meantime-dispatcher-memory",
                     "enable.auto.commit": False,

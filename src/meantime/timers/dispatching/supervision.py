@@ -6,22 +6,21 @@ from what Kafka knows.
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from meantime.clock import Clock
 from meantime.errors import MeantimeError, StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.runtime import spare_collector
 from meantime.timers.dispatching.arrivals import DueTopic, RequestTopic
 from meantime.timers.dispatching.dispatcher import Dispatcher, DispatcherOptions, Lines
 from meantime.timers.dispatching.fired_topic import DoneTopic
 from meantime.timers.dispatching.lookups import Desk
 from meantime.timers.dispatching.transaction import Firing
-from meantime.timers.kafka_topics import client_settings, existing_topics
+from meantime.timers.kafka_topics import admin_of, existing_topics
 from meantime.timers.ledger.store import LedgerStore
 
 log = structlog.get_logger(__name__)
@@ -35,8 +34,7 @@ class Station:
     """Where a dispatcher works, and under which name. The name must be its own: a second one replaces the first."""
 
     name: str
-    kafka: str
-    settings: Mapping[str, str] | None
+    storage: Storage
     clock: Clock
     options: DispatcherOptions
 
@@ -88,13 +86,11 @@ class Hands:
             self.turning = False
 
     def _turn_once(self) -> None:
-        station, settings = self._station, self._station.settings
-        admin = AdminClient(client_settings(station.kafka, settings))
-        firing = Firing(
-            station.kafka, settings, station.name, station.clock, station.options.limits.max_request_bytes + 65_536
-        )
-        due = DueTopic(station.kafka, settings, station.name)
-        requests, done = RequestTopic(station.kafka, settings), DoneTopic(station.kafka, settings)
+        station, storage = self._station, self._station.storage
+        admin = admin_of(storage)
+        firing = Firing(storage, station.name, station.clock, station.options.limits.max_request_bytes + 65_536)
+        due = DueTopic(storage, station.name)
+        requests, done = RequestTopic(storage), DoneTopic(storage)
         try:
             lines = Lines(due, requests, done, firing)
             topics = lambda: existing_topics(admin)  # noqa: E731 - a question, not a function of this module

@@ -21,9 +21,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from meantime.clock import Clock
 from meantime.errors import StorageUnavailable
+from meantime.kafka.settings import Storage
 from meantime.timers.dispatching.held import Held
 from meantime.timers.future import encode
-from meantime.timers.kafka_topics import client_settings
+from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import Outcomes, State
 from meantime.timers.topics import DONE, DUE, REJECTED
 
@@ -120,13 +121,12 @@ class Fired:
 
 
 class Firing:
-    def __init__(self, kafka: str, settings: Mapping[str, str] | None, name: str, clock: Clock, max_bytes: int) -> None:
+    def __init__(self, storage: Storage, name: str, clock: Clock, max_bytes: int) -> None:
         self._clock = clock
         self._release_ms = 0
         self._reasons: dict[str, str] = {}
-        self._settings = client_settings(
-            kafka,
-            settings,
+        self._settings = timers_config(
+            storage,
             **{
                 "transactional.id": f"meantime-dispatcher-{name}",
                 "transaction.timeout.ms": 15_000,

@@ -13,7 +13,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from meantime.errors import Conflict, StorageUnavailable
-from meantime.timers.kafka_topics import client_settings, record_of
+from meantime.kafka.settings import Storage
+from meantime.timers.kafka_topics import record_of, timers_config
 from meantime.timers.ledger.account import Batch, Ledger
 from meantime.timers.ledger.store import LedgerStore, Place
 from meantime.timers.model import Limits, Outcomes, Record
@@ -44,9 +45,7 @@ class LedgerOptions:
 class Books:
     """Reading, rejecting and writing, again and again."""
 
-    def __init__(
-        self, kafka: str, settings: Mapping[str, str] | None, ledger: Ledger, store: LedgerStore, options: LedgerOptions
-    ) -> None:
+    def __init__(self, storage: Storage, ledger: Ledger, store: LedgerStore, options: LedgerOptions) -> None:
         self._ledger = ledger
         self._store = store
         self._options = options
@@ -54,7 +53,7 @@ class Books:
         self._ends: dict[Place, int] = {}
         """Where partitions ended when they had been read to the end: marks of transactions lie behind their last records."""
         self._stale = True
-        common = client_settings(kafka, settings)
+        common = timers_config(storage)
         self._consumer = Consumer(
             {
                 **common,
