@@ -116,12 +116,12 @@ def taken(start, end) -> int:
 
 def test_a_process_reads_one_piece_after_the_other_and_gets_over_one_that_is_gone(kafka, folder, mark):
     chosen = options(kafka, folder)
-    start = kafka_intake.newest(kafka.address)
+    start = kafka_intake.newest(kafka.storage)
     for number in range(100):
         kafka.set(opening(9000), "calls", f"{mark}-{number}")
     kafka.flush()
     # They have one key, so they are in one partition.
-    partition = next(number for number, end in kafka_intake.newest(kafka.address).items() if end > start[number])
+    partition = next(number for number, end in kafka_intake.newest(kafka.storage).items() if end > start[number])
     first = start[partition]
     pieces = [Range(REQUEST, REQUEST, 0, partition, first + begin, first + begin + 50) for begin in (0, 50)]
     assert [requests_in(kafka_intake.packs([piece], chosen)) for piece in pieces] == [50, 50]
