@@ -1,6 +1,6 @@
 """A supervisor in the background, in its own session: `meantime up --detach`, and stacks that live with their caller.
 
-The caller hears the events over a pipe until the stack is up or has failed. A caller that asks for `until_eof` holds the
+The caller gets the events over a pipe until the stack is up or has failed. A caller that asks for `until_eof` holds the
 other end of the supervisor's standard input: when it ends, however it ends, the stack stops.
 """
 
@@ -24,15 +24,15 @@ from meantime.stack.supervisor import serve
 def launch(options: StackOptions, tell: Tell) -> subprocess.Popen[bytes]:
     """Start a supervisor and wait until everything is ready; raises what the supervisor failed with."""
     read, write = os.pipe()
-    with open(read, "rb") as heard:
+    with open(read, "rb") as pipe:
         try:
             supervisor = _spawn(options, write)
         finally:
             os.close(write)
         try:
-            _listen(reports.from_pipe(heard), tell)
+            _listen(reports.from_pipe(pipe), tell)
         except BaseException:
-            _call_off(supervisor)
+            _cancel(supervisor)
             raise
     return supervisor
 
@@ -68,7 +68,7 @@ def _listen(events: Iterable[Event], tell: Tell) -> None:
     raise StackError("the supervisor ended before the stack was ready; see logs/supervisor.log in the data directory")
 
 
-def _call_off(supervisor: subprocess.Popen[bytes]) -> None:
+def _cancel(supervisor: subprocess.Popen[bytes]) -> None:
     supervisor.terminate()
     supervisor.wait(timeout=60)
 

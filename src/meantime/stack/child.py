@@ -123,7 +123,7 @@ class Child:
 
     async def _ready(self) -> None:
         probe = self.spec.probe
-        began = told = time.monotonic()
+        began = told_at = time.monotonic()
         while probe is not None:
             missing = await asyncio.to_thread(probe)
             now = time.monotonic()
@@ -133,8 +133,8 @@ class Child:
                 return
             if now - began > self.spec.ready_within:
                 raise self._not_up(f"still waiting for {missing} after {now - began:.0f} s")
-            if now - told > _TELL_EVERY:
-                told = now
+            if now - told_at > _TELL_EVERY:
+                told_at = now
                 self._say("waiting", missing, seconds=now - began)
             # Who has taken long takes a little longer; asking costs what it needs to come up.
             await asyncio.sleep(min(1.0, max(_PROBE_EVERY, (now - began) / 20)))

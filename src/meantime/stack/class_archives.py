@@ -63,7 +63,7 @@ def classes_of(kind: str, java: Java) -> Classes:
 def main(arguments: Sequence[str]) -> None:
     # A signal must not leave a JVM behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    trials = {"kafka": _kafka, "zookeeper": _zookeeper, "futures": _spark}
+    runs = {"kafka": _kafka, "zookeeper": _zookeeper, "futures": _spark}
     jars = {"kafka": "kafka", "futures": "spark"}
     if IDLE in arguments:
         step_back(19)
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
             java = find_java()
             if kind in jars:
                 ensure_jars(jars[kind], java, lambda _: None)
-            classes_of(kind, java).prepare(partial(trials[kind], java))
+            classes_of(kind, java).prepare(partial(runs[kind], java))
 
 
 def _wait_until_idle() -> None:
@@ -101,8 +101,8 @@ def _zookeeper(java: Java, home: Path, option: str) -> str:
 def _spark(java: Java, home: Path, option: str) -> str:
     # The launcher is a JVM as well and writes its own classes first; those of Spark then take their place.
     options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {option}".strip()
-    told = {"JAVA_HOME": str(spark_java_home(java)), "JDK_JAVA_OPTIONS": options}
-    with _started([sys.executable, "-m", "meantime.pipelines.warming", str(home)], told) as process:
+    environment = {"JAVA_HOME": str(spark_java_home(java)), "JDK_JAVA_OPTIONS": options}
+    with _started([sys.executable, "-m", "meantime.pipelines.warming", str(home)], environment) as process:
         process.wait(SPARK_WITHIN)
     return (home / "path").read_text()
 
@@ -124,12 +124,14 @@ def _serve(service: Spec, option: str) -> None:
 @contextmanager
 def _started(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """What still runs at the end is killed, with all that it has started."""
-    told = {**os.environ, **environment}
+    environment = {**os.environ, **environment}
     process = None
     try:
-        with _undisturbed():
+        with _sigterm_held_back():
             # In a group of its own, but in this session: Linux weighs sessions, and this one has stepped back.
-            process = subprocess.Popen(command, env=told, stdin=subprocess.DEVNULL, stdout=sys.stderr, process_group=0)
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, process_group=0
+            )
         yield process
     finally:
         if process is not None:
@@ -139,7 +141,7 @@ def _started(command: list[str], environment: Mapping[str, str]) -> Iterator[sub
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _sigterm_held_back() -> Iterator[None]:
     """SIGTERM waits until the end: what is just being started is nobody's yet, and would be left behind."""
     came: list[int] = []
     ending = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))

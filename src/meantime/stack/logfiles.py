@@ -20,5 +20,5 @@ def last_lines(path: Path, count: int = 5) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    told = [line for line in lines if line.strip()]
-    return "\n".join(f"  {line[:600]}" for line in told[-count:])
+    written = [line for line in lines if line.strip()]
+    return "\n".join(f"  {line[:600]}" for line in written[-count:])

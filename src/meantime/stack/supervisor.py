@@ -62,7 +62,7 @@ async def _supervise(specs: tuple[Spec, ...], state_file: StateFile, options: St
     children = [Child(spec, levels[spec.name], state_file, tell) for spec in specs]
     late = [child for child in children if child.spec.late and not options.wait_for_late]
     ready = {child.spec.name: asyncio.Event() for child in children}
-    async with _stop_wish(options.until_eof) as stop:
+    async with _stop_requested(options.until_eof) as stop:
         try:
             await _unless(stop, _run(children, late, ready, lambda: _up(state_file, late, tell)))
         finally:
@@ -117,7 +117,7 @@ async def _together(tasks: Iterable[Coroutine[None, None, None]]) -> None:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Whether the work was done before the wish to stop came."""
+    """Whether the work was done before a stop was requested."""
     working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +130,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
 
 
 @asynccontextmanager
-async def _stop_wish(until_eof: bool) -> AsyncIterator[asyncio.Event]:
+async def _stop_requested(until_eof: bool) -> AsyncIterator[asyncio.Event]:
     """Set by SIGINT, SIGTERM or SIGHUP, and by the end of standard input for a stack that lives only with its caller."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

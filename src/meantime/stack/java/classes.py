@@ -1,7 +1,7 @@
-"""Prepared classes: a JVM that finds its classes laid out in a file is up in about half the time.
+"""Class archives (Java's class data sharing): a JVM that finds its classes in one is up in about half the time.
 
-Such a file is made once per user, of the classes that a trial run has loaded, and kept in the cache under the name of what
-it was made of: which Java, which jars. Java looks at that again whenever it starts, and goes without a file that does not
+An archive is made once per user, of the classes that a trial run has loaded, and kept in the cache under the name of what
+it was made of: which Java, which jars. Java checks that again whenever it starts, and goes without an archive that does not
 fit. What Java does not notice is one that was cut short: its size is kept beside it, and one of another size is made anew.
 An empty one says that this Java could not make it.
 """
@@ -22,7 +22,7 @@ from meantime.stack.java.spark_home import session_home
 Trial = Callable[[Path, str], str]
 """Runs the service in a folder, with one more option for Java, until it has loaded what it needs; returns its class path."""
 
-LAY_OUT_WITHIN = 300.0
+DUMP_WITHIN = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Classes:
         return f"-XX:SharedArchiveFile={self.file()}", "-Xshare:auto", "-Xlog:cds=off"
 
     def prepare(self, trial: Trial) -> None:
-        """Make the file, unless somebody has."""
+        """Make the archive, unless somebody has."""
         file = self.file()
         with exclusive(file.parent):
             if _is_whole(file):
@@ -56,15 +56,15 @@ class Classes:
                 listed, made = Path(folder) / "classes", Path(folder) / "made"
                 with suppress(OSError, subprocess.SubprocessError):
                     path = trial(Path(folder), f"-XX:DumpLoadedClassList={listed}")
-                    self._lay_out(path, listed, made)
+                    self._dump(path, listed, made)
                 made.touch()
                 publish_file(_size_of(file), str(made.stat().st_size).encode(), mode=0o644)
                 made.rename(file)
 
-    def _lay_out(self, path: str, listed: Path, made: Path) -> None:
+    def _dump(self, path: str, listed: Path, made: Path) -> None:
         options = ("-Xshare:dump", f"-XX:SharedClassListFile={listed}", f"-XX:SharedArchiveFile={made}", "-Xlog:disable")
         command = [str(self.java.executable), *options, "-cp", path]
-        done = subprocess.run(command, capture_output=True, timeout=LAY_OUT_WITHIN, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=DUMP_WITHIN, check=False)
         if done.returncode != 0:
             made.unlink(missing_ok=True)
 

@@ -97,12 +97,12 @@ def _retrieve(conf: str, target: Path, java: Java, say: Say, count: int) -> None
     with subprocess.Popen(_ivy(conf, target, java), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         try:
             assert ivy.stdout is not None
-            told = list(_follow(ivy.stdout, conf, count, say))
+            output = list(_follow(ivy.stdout, conf, count, say))
         except BaseException:
             ivy.kill()
             raise
     if ivy.returncode != 0:
-        raise StackError(_why(conf, told))
+        raise StackError(_why(conf, output))
 
 
 def _ivy(conf: str, target: Path, java: Java) -> list[str]:
@@ -128,7 +128,7 @@ def _ivy_home(conf: str) -> Path:
 
 
 def _follow(output: IO[str], conf: str, count: int, say: Say) -> Iterator[str]:
-    """The lines that Ivy tells, while the user hears how far it has come."""
+    """The lines that Ivy prints, while progress is told to the user."""
     steps = {"looking up": 0, "downloading": 0}
     for line in output:
         text = line.strip()
@@ -140,9 +140,9 @@ def _follow(output: IO[str], conf: str, count: int, say: Say) -> Iterator[str]:
         yield text
 
 
-def _why(conf: str, told: Iterable[str]) -> str:
+def _why(conf: str, output: Iterable[str]) -> str:
     signs = ("unresolved dependency", "UnknownHost", "ConnectException", "download failed", "No space left", "SocketTimeout")
-    seen = next((text.strip(":\t ") for text in told if any(sign in text for sign in signs)), "Ivy failed")
+    seen = next((text.strip(":\t ") for text in output if any(sign in text for sign in signs)), "Ivy failed")
     return (
         f"could not fetch the jars for {conf} ({seen}). The first start needs the network: check the connection, the proxy "
         "(JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…') or name a mirror in an Ivy settings file "

@@ -38,10 +38,10 @@ def answers(port: int) -> str | None:
     try:
         with socket.create_connection((HOST, port), timeout=2) as connection:
             connection.sendall(b"srvr")
-            told = connection.makefile("rb").read()
+            answer = connection.makefile("rb").read()
     except OSError:
         return "its port to open"
-    return None if b"Mode:" in told else "it to serve requests"
+    return None if b"Mode:" in answer else "it to serve requests"
 
 
 def class_path() -> str:
