@@ -20,7 +20,7 @@ _SENTENCES = {
     "ready": "{name}: ready{gap}{detail} after {seconds:.1f} s",
     "stopping": "{name}: stopping",
     "stopped": "{name}: stopped after {seconds:.1f} s",
-    "up": "everything is ready",
+    "up": "the stack is ready",
 }
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import httpx
 
-from meantime.stack.reports import line
 from meantime.stack.session import running
 from meantime.tour import foundation, streams, timers, topics, workers
 from meantime.tour.stage import TourStage, Voice
@@ -24,7 +23,7 @@ def play() -> None:
         data = Path(folder)
         with (
             # Spark, which only the last chapter needs, starts while the others are played.
-            running(data, nodes=3, kafka=2, timers=True, wait_for_late=False, tell=lambda e: voice.say(line(e))) as places,
+            running(data, nodes=3, kafka=2, timers=True, wait_for_late=False, tell=voice.event) as places,
             httpx.Client(timeout=10, trust_env=False) as http,
         ):
             stage = TourStage(data, places, voice, http)

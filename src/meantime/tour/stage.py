@@ -22,7 +22,8 @@ from meantime.errors import MeantimeError
 from meantime.stack.control import look
 from meantime.stack.folder import Folder
 from meantime.stack.logfiles import last_lines
-from meantime.stack.model import Places
+from meantime.stack.model import Event, Places
+from meantime.stack.reports import line
 from meantime.stack.services.nodes import environment
 
 T = TypeVar("T")
@@ -51,6 +52,15 @@ class Voice:
 
     def fact(self, text: str) -> None:
         self.console.print(f"  [green]✓[/] {text}")
+
+    def event(self, event: Event) -> None:
+        """What happens to the stack: whoever is ready is worth a line, whoever takes long is, too."""
+        if event.kind == "ready":
+            self.fact(line(event))
+        elif event.kind == "waiting":
+            self.console.print(f"  … {line(event)}", style="dim", markup=False)
+        elif event.kind not in ("starting", "up"):
+            self.console.print(f"  {line(event)}", markup=False)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         table = Table(*columns, box=None, pad_edge=True, header_style="dim")

@@ -28,7 +28,7 @@ def test_events_are_written_down_too(tmp_path):
     with logged(Folder(tmp_path), heard.append) as tell:
         tell(Event("up"))
     assert heard == [Event("up")]
-    assert (tmp_path / "logs" / "supervisor.log").read_text().endswith("Z everything is ready\n")
+    assert (tmp_path / "logs" / "supervisor.log").read_text().endswith("Z the stack is ready\n")
 
 
 def test_events_go_through_a_pipe_whole():
