@@ -1,7 +1,7 @@
 """The processes of timers in the embedded stack: two oscillators, the Spark job, a dispatcher and a ledger.
 
-Each is ready when it has said something of itself since it was started; the Spark job when it has done so twice, because
-its first micro-batch is much slower than the others.
+Each is ready when it has reported since it was started; the Spark job when it has done two micro-batches, because the first
+is much slower than the others.
 """
 
 import sys
@@ -31,7 +31,7 @@ def _process(
     folder: Folder, places: Places, kind: str, number: int, depends: tuple[str, ...], extra: Mapping[str, str]
 ) -> Spec:
     name = f"{kind}-{number}"
-    said = Said(places.postgres, kind, name)
+    report = ReportProbe(places.postgres, kind, name)
     return Spec(
         kind=kind,
         name=name,
@@ -39,19 +39,19 @@ def _process(
         log=folder.logs / f"{name}.log",
         env={**environment(places), **extra},
         depends=depends,
-        # A standby has nothing to say.
-        probe=None if kind == "oscillator" else said.missing,
-        prepare=said.forget,
+        # A standby reports nothing.
+        probe=None if kind == "oscillator" else report.missing,
+        prepare=report.forget,
     )
 
 
 def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
-    said = Said(places.postgres, "futures", "futures", WARM_BATCHES)
+    report = ReportProbe(places.postgres, "futures", "futures", WARM_BATCHES)
     home = folder.path / "futures"
 
     def prepare() -> None:
         (home / "scratch").mkdir(parents=True, exist_ok=True)
-        said.forget()
+        report.forget()
 
     return Spec(
         kind="futures",
@@ -64,15 +64,16 @@ def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Ma
         log=folder.logs / "futures.log",
         env={**environment(places), "SPARK_LOCAL_DIRS": str(home / "scratch"), **extra},
         depends=(*depends, "oscillator-1"),
-        probe=said.missing,
+        probe=report.missing,
         prepare=prepare,
         ready_within=600.0,
-        stop_within=30.0,
+        # It starts again from its checkpoint, however it ended; one that is just starting cannot be stopped any other way.
+        stop_within=10.0,
     )
 
 
-class Said:
-    """Whether a process has said something since it was last started."""
+class ReportProbe:
+    """Whether a process has reported since it was last started."""
 
     def __init__(self, postgres: str, kind: str, name: str, batches: int = 0) -> None:
         self._postgres = postgres
