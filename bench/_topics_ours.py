@@ -11,14 +11,14 @@ import psycopg
 from meantime import AsyncClient
 from meantime.database.migrate import migrate
 from meantime.database.statements import Statements
-from meantime.sdk.calls.scheduling import Draft
+from meantime.sdk.calls.scheduling import MessageDraft
 from meantime.sdk.messages import LeasedMessage
 from meantime.topics.drafts import new_id
 from meantime.topics.leasing.dispatcher import FLOOR_MARGIN_MS
 from meantime.topics.model import Lease, NewMessage, Settings, Topic
 from meantime.topics.rules import bucket_of
-from meantime.topics.storage.directory import Directory
-from meantime.topics.storage.messages import FIRST_MS, HolderRow, Messages, Taker, Window
+from meantime.topics.storage.directory import TopicStore
+from meantime.topics.storage.messages import FIRST_MS, HolderRow, LeaseDemand, MessageStore, Window
 
 BODY = b'"' + b"x" * 198 + b'"'
 
@@ -46,12 +46,12 @@ class Storage:
     def __init__(self, statements: Statements, topic: Topic) -> None:
         self.statements = statements
         self.topic = topic
-        self.messages = Messages(statements, remember_ms=0)
+        self.messages = MessageStore(statements, remember_ms=0)
         self.floor_ms = FIRST_MS
 
     @classmethod
     async def open(cls, statements: Statements, name: str) -> "Storage":
-        directory = Directory(statements)
+        directory = TopicStore(statements)
         await directory.add(name, Settings(), now_ms())
         topic = await directory.find(name)
         assert isinstance(topic, Topic)
@@ -68,8 +68,8 @@ class Storage:
     async def lease(self, count: int) -> list[Lease]:
         """From the moving floor, as the dispatcher does between two scans of the whole past."""
         now = now_ms()
-        window = Window(self.floor_ms, now, None, alone=True)
-        leases = await self.messages.lease_due(self.topic, [Taker("bench", 60_000, count)], [0] * count, window, now)
+        window = Window(self.floor_ms, now, None, exclusive=True)
+        leases = await self.messages.lease_due(self.topic, [LeaseDemand("bench", 60_000, count)], [0] * count, window, now)
         if leases:
             self.floor_ms = leases[0].due_at_ms - FLOOR_MARGIN_MS
         return leases
@@ -100,10 +100,10 @@ class Http:
         self._client = client
         self._topic = topic
 
-    def prepare(self, count: int) -> list[Draft]:
-        return [Draft("x" * 198, after=0)] * count
+    def prepare(self, count: int) -> list[MessageDraft]:
+        return [MessageDraft("x" * 198, after=0)] * count
 
-    async def create(self, prepared: list[Draft]) -> None:
+    async def create(self, prepared: list[MessageDraft]) -> None:
         results = await self._client.schedule_many(self._topic, prepared)
         assert all(result.status == "created" for result in results)
 

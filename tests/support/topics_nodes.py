@@ -16,7 +16,7 @@ from meantime.clock import Clock, SystemClock
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
 from meantime.errors import Degraded
-from meantime.topics.topics import Options, Topics, open_topics
+from meantime.topics.topics import Topics, TopicsOptions, open_topics
 
 GROUP = {"X-Producer-Group": "owners"}
 
@@ -26,10 +26,6 @@ class SwitchableHealth:
     """Healthy until a test says otherwise."""
 
     healthy: bool = True
-
-    @property
-    def state(self) -> str:
-        return "healthy" if self.healthy else "degraded"
 
     def require_healthy(self) -> None:
         if not self.healthy:
@@ -48,12 +44,12 @@ class TopicsNode:
 
 @asynccontextmanager
 async def open_node(
-    uri: str, node_id: str = "node-1", clock: Clock | None = None, options: Options | None = None
+    uri: str, node_id: str = "node-1", clock: Clock | None = None, options: TopicsOptions | None = None
 ) -> AsyncIterator[TopicsNode]:
     clock, health = clock or SystemClock(), SwitchableHealth()
     async with (
         open_listener(uri) as listener,
-        open_topics(uri, listener, clock, health, node_id, options) as topics,
+        open_topics(uri, listener, clock, health.require_healthy, node_id, options) as topics,
         open_http_server(app_of(topics_api.ROUTES, topics=topics), clock) as server,
         httpx.AsyncClient(base_url=server.url, timeout=70, verify=False) as http,
     ):

@@ -85,7 +85,7 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
             open_subscriptions(reading, database, session, listener, cluster.clock, node_id=config.id)
         )
         topics = await opened.enter_async_context(
-            open_topics(database.uri, listener, cluster.clock, cluster.health, config.id)
+            open_topics(database.uri, listener, cluster.clock, cluster.health.require_healthy, config.id)
         )
         timers = await opened.enter_async_context(
             open_timers(

@@ -1,9 +1,10 @@
 """The topics as this node knows them.
 
-What is remembered is forgotten when another node says that it changed, and in any case after a second. Statements that
-create messages name the revision that they believe in, so even a stale memory creates nothing in a deleted topic.
+A topic is cached until another node says that it changed, at most for a second. Statements that create messages name the
+revision that they believe in, so even a stale cache creates nothing in a deleted topic.
 """
 
+import asyncio
 import time
 from dataclasses import dataclass
 
@@ -11,41 +12,43 @@ from meantime.clock import Clock
 from meantime.errors import Conflict, Invalid, NotFound
 from meantime.names import check_identifier, is_identifier
 from meantime.topics.model import Topic
-from meantime.topics.settings import Wish, applied, check
-from meantime.topics.storage.directory import Condemned, Directory
-from meantime.topics.storage.notifications import News, TopicChanged, Wakeups
+from meantime.topics.settings import SettingsChange, applied, check
+from meantime.topics.storage.directory import DeletedTopic, TopicStore
+from meantime.topics.storage.notifications import Notification, Notifications, TopicChanged
 
-TRUSTED_FOR = 1.0
+CACHED_FOR = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
+class _Cached:
     topic: Topic
     until: float
 
 
-class Catalogue:
-    def __init__(self, directory: Directory, clock: Clock, wakeups: Wakeups) -> None:
-        self._directory = directory
+class TopicCatalog:
+    def __init__(self, topic_store: TopicStore, clock: Clock, notifications: Notifications) -> None:
+        self._topic_store = topic_store
         self._clock = clock
-        self._wakeups = wakeups
-        self._remembered: dict[str, _Remembered] = {}
+        self._notifications = notifications
+        self._cached: dict[str, _Cached] = {}
         self._names: dict[int, str] = {}
-        wakeups.on_news(self._hear)
+        self.deletion = asyncio.Event()
+        """Set when a topic was deleted here: its messages can be removed."""
+        notifications.subscribe(self._on_notification)
 
     async def get(self, name: str) -> Topic:
-        remembered = self._remembered.get(name)
-        if remembered and time.monotonic() < remembered.until:
-            return remembered.topic
+        cached = self._cached.get(name)
+        if cached and time.monotonic() < cached.until:
+            return cached.topic
         return await self.reload(name)
 
     async def reload(self, name: str) -> Topic:
         """As it is in the database now."""
-        found = await self._directory.find(name) if is_identifier(name) else None
+        found = await self._topic_store.find(name) if is_identifier(name) else None
         if not isinstance(found, Topic):
             self.forget(name)
             raise NotFound(f"topic {name!r} does not exist")
-        self._remembered[name] = _Remembered(found, time.monotonic() + TRUSTED_FOR)
+        self._cached[name] = _Cached(found, time.monotonic() + CACHED_FOR)
         self._names[found.topic_id] = name
         return found
 
@@ -62,50 +65,51 @@ class Catalogue:
         return topic if topic and topic.topic_id == topic_id else None
 
     async def all(self) -> list[Topic]:
-        return await self._directory.all()
+        return await self._topic_store.all()
 
-    async def put(self, name: str, wish: Wish) -> tuple[Topic, bool]:
-        """The topic after the wish, and whether it is new."""
+    async def put(self, name: str, change: SettingsChange) -> tuple[Topic, bool]:
+        """Make a topic or change its settings: the topic as it is then, and whether it is new."""
         check_identifier(name, "topic")
-        check(wish)
+        check(change)
         for _ in range(8):
-            present = await self._directory.find(name)
-            if isinstance(present, Condemned):
-                raise Conflict(f"topic {name!r} is being deleted; its name is free when all is gone")
-            await self._check_dead_letter_topic(name, wish)
+            present = await self._topic_store.find(name)
+            if isinstance(present, DeletedTopic):
+                raise Conflict(f"topic {name!r} is being deleted; its name is free when all its messages are removed")
+            await self._check_dead_letter_topic(name, change)
             if present is None:
-                done = await self._directory.add(name, applied(wish, None), self._clock.now_ms())
+                done = await self._topic_store.add(name, applied(change, None), self._clock.now_ms())
             else:
-                settings = applied(wish, present.settings)
-                done = settings == present.settings or await self._directory.change(present, settings)
+                settings = applied(change, present.settings)
+                done = settings == present.settings or await self._topic_store.change(present, settings)
             if done:
                 self.forget(name)
-                self._wakeups.tell(TopicChanged(name))
+                self._notifications.send(TopicChanged(name))
                 return await self.reload(name), present is None
         raise Conflict(f"topic {name!r} is being changed by others")
 
-    async def _check_dead_letter_topic(self, name: str, wish: Wish) -> None:
-        other = wish.dead_letter_topic
+    async def _check_dead_letter_topic(self, name: str, change: SettingsChange) -> None:
+        other = change.dead_letter_topic
         if other is None:
             return
         if other == name:
             raise Invalid("a topic cannot be its own dead_letter_topic", field="dead_letter_topic")
-        if not is_identifier(other) or not isinstance(await self._directory.find(other), Topic):
+        if not is_identifier(other) or not isinstance(await self._topic_store.find(other), Topic):
             raise Invalid(f"dead_letter_topic {other!r} does not exist", field="dead_letter_topic")
 
-    async def condemn(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
         """From now on it does not exist for callers; a duty removes its messages."""
-        condemned = is_identifier(name) and await self._directory.condemn(name, self._clock.now_ms())
+        deleted = is_identifier(name) and await self._topic_store.mark_deleted(name, self._clock.now_ms())
         self.forget(name)
-        if not condemned:
+        if not deleted:
             raise NotFound(f"topic {name!r} does not exist")
-        self._wakeups.tell(TopicChanged(name))
+        self._notifications.send(TopicChanged(name))
+        self.deletion.set()
 
     def forget(self, name: str) -> None:
-        self._remembered.pop(name, None)
+        self._cached.pop(name, None)
 
-    def _hear(self, news: News | None) -> None:
-        if news is None:
-            self._remembered.clear()
-        elif isinstance(news, TopicChanged):
-            self.forget(news.name)
+    def _on_notification(self, notification: Notification | None) -> None:
+        if notification is None:
+            self._cached.clear()
+        elif isinstance(notification, TopicChanged):
+            self.forget(notification.name)

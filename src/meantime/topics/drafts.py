@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from meantime.errors import Invalid
 from meantime.names import is_identifier
 from meantime.topics import rules
-from meantime.topics.model import Draft, NewMessage, Refused, Topic
+from meantime.topics.model import MessageDraft, NewMessage, Refused, Topic
 
 _NULL = b"null"
 
 
-def relative(drafts: Sequence[Draft | Refused]) -> bool:
+def relative(drafts: Sequence[MessageDraft | Refused]) -> bool:
     """Does any of them need this node's idea of now?"""
-    return any(isinstance(draft, Draft) and draft.after_ms is not None for draft in drafts)
+    return any(isinstance(draft, MessageDraft) and draft.after_ms is not None for draft in drafts)
 
 
-def checked(draft: Draft, topic: Topic, group: str, now_ms: int) -> NewMessage | Refused:
+def checked(draft: MessageDraft, topic: Topic, group: str, now_ms: int) -> NewMessage | Refused:
     try:
         at_ms = rules.position(draft.at_ms, draft.after_ms, topic.settings, now_ms)
         body, is_json = _body(draft, topic.settings.max_body_bytes)
@@ -35,7 +35,7 @@ def new_id(now_ms: int) -> str:
     return f"{now_ms:011x}{os.urandom(9).hex()}"
 
 
-def _body(draft: Draft, most: int) -> tuple[bytes, bool]:
+def _body(draft: MessageDraft, most: int) -> tuple[bytes, bool]:
     text = bytes(draft.body)
     if draft.body_b64 is None:
         body, is_json = text or _NULL, True

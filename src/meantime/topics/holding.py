@@ -3,52 +3,70 @@
 Only the present holder, with the present version, before its lease ends: everything else is refused and changes nothing.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from meantime.clock import Clock
 from meantime.database.statements import Rows
 from meantime.topics import rules
+from meantime.topics.instants import Instants
 from meantime.topics.merging import Merger
-from meantime.topics.model import Claim, Due, Outcome, Position, Stage, Topic
-from meantime.topics.producing import Bell
+from meantime.topics.meters import DELETED
+from meantime.topics.model import Due, LeaseClaim, MessageStage, Outcome, Position, Topic
+from meantime.topics.producing import OnArrival
 from meantime.topics.settling import key_of, settle
-from meantime.topics.storage.messages import NO_VERSION, HolderRow, Key, Messages
+from meantime.topics.storage.messages import NO_VERSION, HolderRow, Key, MessageStore
 
 _NO_INSTANT = 0
 _INT4 = 1 << 31
 
 
-class Burial(Protocol):
-    async def run_once(self) -> int: ...
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What follows from a decision of a holder."""
 
-
-Freed = Callable[[int, str, Sequence[tuple[str, int | None]]], None]
-"""Told of a topic's consumer whose leases ended (None) or end at another instant now."""
+    arrived: OnArrival
+    leases_changed: Callable[[int, str, Sequence[tuple[str, int | None]]], None]
+    """Called with a topic, a consumer, and its leases that ended (None) or end at another instant now."""
+    finished: Callable[[int, int], None]
+    """Called with a topic and how many of its messages were deleted by their holders."""
+    move_dead_letters: Callable[[], Awaitable[int]]
 
 
 class Holding:
-    def __init__(self, messages: Messages, clock: Clock, bell: Bell, freed: Freed, burial: Burial) -> None:
+    def __init__(self, messages: MessageStore, clock: Clock, instants: Instants, effects: Effects) -> None:
         self._messages = messages
         self._clock = clock
-        self._bell = bell
-        self._freed = freed
-        self._burial = burial
+        self._instants = instants
+        self._effects = effects
         self._extensions: Merger[HolderRow, Outcome] = Merger(self._extend)
         self._releases: Merger[HolderRow, Outcome] = Merger(self._release)
         self._deletions: Merger[HolderRow, Outcome] = Merger(self._delete)
 
-    async def extend(self, topic: Topic, consumer_id: str, claims: Sequence[Claim]) -> list[Outcome]:
+    async def extend(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim]) -> list[Outcome]:
         """Let leases end at another instant, later or sooner."""
-        return await self._extensions.submit([_row(topic, consumer_id, claim) for claim in claims])
+        return await self._extensions.submit(self._rows(topic, consumer_id, claims, topic.settings.max_lease_ms))
 
-    async def release(self, topic: Topic, consumer_id: str, claims: Sequence[Claim]) -> list[Outcome]:
-        """Give messages back, to be taken by anybody at another instant."""
-        return await self._releases.submit([_row(topic, consumer_id, claim) for claim in claims])
+    async def release(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim]) -> list[Outcome]:
+        """Give messages back: any consumer may lease them at another instant."""
+        return await self._releases.submit(self._rows(topic, consumer_id, claims, topic.settings.max_future_ms))
 
-    async def delete(self, topic: Topic, consumer_id: str, claims: Sequence[Claim]) -> list[Outcome]:
-        """Done with these."""
-        return await self._deletions.submit([_row(topic, consumer_id, claim) for claim in claims])
+    async def delete(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim]) -> list[Outcome]:
+        """These messages are done."""
+        rows = [_row(topic, consumer_id, claim, _NO_INSTANT) for claim in claims]
+        outcomes = await self._deletions.submit(rows)
+        done = sum(outcome.status == rules.OK for outcome in outcomes)
+        DELETED.inc(done)
+        self._effects.finished(topic.topic_id, done)
+        return outcomes
+
+    def _rows(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim], limit_ms: int) -> list[HolderRow]:
+        """With the instants that are asked for, at most `limit_ms` ahead."""
+        now_ms = self._instants.now_ms(relative=any(claim.after_ms is not None for claim in claims))
+        return [
+            _row(topic, consumer_id, claim, rules.consumer_instant(claim.at_ms, claim.after_ms, limit_ms, now_ms))
+            for claim in claims
+        ]
 
     async def _extend(self, rows: Sequence[HolderRow]) -> list[Outcome]:
         return await settle(self._messages, self._clock, rows, self._apply_extend, _explain_instant)
@@ -56,7 +74,7 @@ class Holding:
     async def _apply_extend(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
         timely = [row for row in rows if row.at_ms != _NO_INSTANT]
         changed = await self._messages.extend(timely, now_ms) if timely else []
-        self._tell(timely, {(row[0], row[1]): row[3] for row in changed})
+        self._report(timely, {(row[0], row[1]): row[3] for row in changed})
         return _done(changed)
 
     async def _release(self, rows: Sequence[HolderRow]) -> list[Outcome]:
@@ -65,12 +83,12 @@ class Holding:
     async def _apply_release(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
         timely = [row for row in rows if row.at_ms != _NO_INSTANT]
         changed = await self._messages.release(timely, now_ms) if timely else []
-        self._tell(timely, {(row[0], row[1]): None for row in changed})
+        self._report(timely, {(row[0], row[1]): None for row in changed})
         for topic_id, message_id, version, at_ms, stage in changed:
-            if stage == Stage.OPEN:
-                self._bell(topic_id, [Due(message_id, version, 0, at_ms)])
-        if any(row[4] == Stage.LAST for row in changed):
-            await self._burial.run_once()
+            if stage == MessageStage.OPEN:
+                self._effects.arrived(topic_id, [Due(message_id, version, 0, at_ms)])
+        if any(row[4] == MessageStage.LAST for row in changed):
+            await self._effects.move_dead_letters()
         return _done(changed)
 
     async def _delete(self, rows: Sequence[HolderRow]) -> list[Outcome]:
@@ -78,22 +96,22 @@ class Holding:
 
     async def _apply_delete(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
         deleted = await self._messages.delete_held(rows, now_ms)
-        self._tell(rows, dict.fromkeys(deleted))
+        self._report(rows, dict.fromkeys(deleted))
         return {key: Outcome(key[1], rules.OK) for key in deleted}
 
-    def _tell(self, rows: Sequence[HolderRow], changed: dict[Key, int | None]) -> None:
+    def _report(self, rows: Sequence[HolderRow], changed: dict[Key, int | None]) -> None:
         ends: dict[tuple[int, str], list[tuple[str, int | None]]] = {}
         for row in rows:
             key = key_of(row)
             if key in changed:
                 ends.setdefault((row.topic_id, row.consumer_id), []).append((row.id, changed[key]))
         for (topic_id, consumer_id), leases in ends.items():
-            self._freed(topic_id, consumer_id, leases)
+            self._effects.leases_changed(topic_id, consumer_id, leases)
 
 
-def _row(topic: Topic, consumer_id: str, claim: Claim) -> HolderRow:
+def _row(topic: Topic, consumer_id: str, claim: LeaseClaim, at_ms: int | None) -> HolderRow:
     version = claim.version if claim.version is not None and 0 < claim.version < _INT4 else NO_VERSION
-    at_ms = claim.at_ms if claim.at_ms is not None else _NO_INSTANT
+    at_ms = at_ms if at_ms is not None else _NO_INSTANT
     return HolderRow(topic.topic_id, claim.id, version, consumer_id, at_ms, topic.settings.dedupe_ms)
 
 

@@ -4,7 +4,7 @@ A *topic* is a timeline; a *message* is a place on it (`at_ms`) with a body. A *
 lies ahead and `lock_consumer_id` is set, that consumer alone may decide. `version` counts the mutations of a message, and
 whoever wants to change it says which version they believe in.
 
-`Stage` is what the instant alone does not tell:
+`MessageStage` is what the instant alone does not tell:
 
     OPEN ──lease──► OPEN                      more attempts are left
       └───lease──► LAST ──lease ends──► DEAD  the last attempt; it dies when its lease ends without a delete
@@ -16,7 +16,7 @@ from enum import IntEnum
 import msgspec
 
 
-class Stage(IntEnum):
+class MessageStage(IntEnum):
     OPEN = 0
     LAST = 1
     DEAD = 2
@@ -44,7 +44,7 @@ class Topic(msgspec.Struct, frozen=True):
     settings: Settings
 
 
-class Draft(msgspec.Struct, frozen=True):
+class MessageDraft(msgspec.Struct, frozen=True):
     """A message as a producer asks for it, not checked yet. `body` is JSON text as it was given."""
 
     id: str | None = None
@@ -97,7 +97,7 @@ class Position(msgspec.Struct, frozen=True):
     created_for_ms: int
 
 
-class Message(Position, frozen=True):
+class StoredMessage(Position, frozen=True):
     is_json: bool
     body: bytes
     dead_letter: str | None
@@ -119,12 +119,14 @@ class Lease(msgspec.Struct, frozen=True):
     dead_letter: str | None
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """One entry of a request by a consumer about a lease that it believes to hold. `at_ms` None is no usable instant."""
+class LeaseClaim(msgspec.Struct, frozen=True):
+    """One entry of a request by a consumer about a lease that it believes to hold. Extending and releasing need exactly one
+    of `at_ms` and `after_ms`."""
 
     id: str
     version: int | None
     at_ms: int | None = None
+    after_ms: int | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from zlib import crc32
 
 from meantime.errors import Invalid
-from meantime.topics.model import Position, Settings, Stage
+from meantime.topics.model import MessageStage, Position, Settings
 
 MIN_AHEAD_MS = 5
-"""A lease that ends sooner would be over before its holder hears of it."""
+"""A lease that ends sooner would be over before its holder gets it."""
 
 WAITING, PROCESSING, AVAILABLE, DEAD = "waiting", "processing", "available", "dead"
 OK, NOT_FOUND, FORBIDDEN, LEASED = "ok", "not_found", "forbidden", "leased"
@@ -20,7 +20,7 @@ NOT_HOLDER, STALE_VERSION, EXPIRED, INVALID_TIME = "not_holder", "stale_version"
 
 def status(message: Position, now_ms: int) -> str:
     """The past comes first: a message whose lease has run out is available, whoever held it."""
-    if message.stage == Stage.DEAD or (message.stage == Stage.LAST and message.at_ms <= now_ms):
+    if message.stage == MessageStage.DEAD or (message.stage == MessageStage.LAST and message.at_ms <= now_ms):
         return DEAD
     if message.at_ms <= now_ms:
         return AVAILABLE
@@ -46,7 +46,7 @@ def judge_owner(message: Position | None, group: str, version: int | None, now_m
         return NOT_FOUND
     if message.producer_group != group:
         return FORBIDDEN
-    if message.stage == Stage.GONE:
+    if message.stage == MessageStage.GONE:
         return NOT_FOUND
     if version is not None and message.version != version:
         return STALE_VERSION
@@ -55,7 +55,7 @@ def judge_owner(message: Position | None, group: str, version: int | None, now_m
 
 def judge_holder(message: Position | None, consumer_id: str, version: int | None, now_ms: int) -> str:
     """May `consumer_id` extend, release or delete it?"""
-    if message is None or message.stage == Stage.GONE:
+    if message is None or message.stage == MessageStage.GONE:
         return NOT_FOUND
     if message.lock_consumer_id != consumer_id:
         return NOT_HOLDER
@@ -68,32 +68,32 @@ def instant(at_ms: int | None, after_ms: int | None, now_ms: int) -> int:
     """Exactly one of the two; the past means now."""
     if (at_ms is None) == (after_ms is None):
         raise Invalid("give exactly one of at_ms and after_ms")
-    wished = at_ms if at_ms is not None else now_ms + (after_ms or 0)
-    return max(wished, now_ms)
+    wanted = at_ms if at_ms is not None else now_ms + (after_ms or 0)
+    return max(wanted, now_ms)
 
 
 def position(at_ms: int | None, after_ms: int | None, settings: Settings, now_ms: int) -> int:
     """Where the owner may put a message: within the topic's horizon."""
-    wished = instant(at_ms, after_ms, now_ms)
-    if wished > now_ms + settings.max_future_ms:
+    wanted = instant(at_ms, after_ms, now_ms)
+    if wanted > now_ms + settings.max_future_ms:
         raise Invalid(f"the instant lies more than {settings.max_future_ms} ms ahead", max_future_ms=settings.max_future_ms)
-    return wished
+    return wanted
 
 
 def consumer_instant(at_ms: int | None, after_ms: int | None, limit_ms: int, now_ms: int) -> int | None:
     """Where a holder may put its lease or its message; None is no instant that can be used."""
     if (at_ms is None) == (after_ms is None):
         return None
-    wished = at_ms if at_ms is not None else now_ms + (after_ms or 0)
-    return wished if now_ms + MIN_AHEAD_MS <= wished <= now_ms + limit_ms else None
+    wanted = at_ms if at_ms is not None else now_ms + (after_ms or 0)
+    return wanted if now_ms + MIN_AHEAD_MS <= wanted <= now_ms + limit_ms else None
 
 
 def bucket_of(message_id: str, bucket_count: int) -> int:
-    """The same id is in the same bucket for ever, on every node."""
+    """The same id is always in the same bucket, on every node."""
     return crc32(message_id.encode()) % bucket_count
 
 
-def deal(bucket_count: int, consumers: Sequence[str]) -> dict[str, tuple[int, int]]:
+def bucket_slices(bucket_count: int, consumers: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Balanced slices (first, last) of the buckets, by the sorted names; with more consumers than buckets some have none."""
     names = sorted(set(consumers))
     borders = [index * bucket_count // len(names) for index in range(len(names) + 1)] if names else []

@@ -17,7 +17,7 @@ BOUNDS = {
 }
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller asks for; None keeps what is."""
 
     bucket_count: int | None = None
@@ -29,17 +29,17 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_ms: int | None = None
 
 
-def check(wish: Wish) -> None:
+def check(change: SettingsChange) -> None:
     for name, (least, most) in BOUNDS.items():
-        value = getattr(wish, name)
+        value = getattr(change, name)
         if value is not None and not least <= value <= most:
             raise Invalid(f"{name} must be from {least} to {most}, not {value}", field=name, minimum=least, maximum=most)
 
 
-def applied(wish: Wish, present: Settings | None) -> Settings:
+def applied(change: SettingsChange, present: Settings | None) -> Settings:
     """The settings after the wish. The number of buckets is for ever: ids would change their bucket."""
     before = present or Settings()
-    if present and wish.bucket_count not in (None, present.bucket_count):
+    if present and change.bucket_count not in (None, present.bucket_count):
         raise Conflict(f"bucket_count is {present.bucket_count} and cannot change", bucket_count=present.bucket_count)
-    wished = {name: value for name, value in msgspec.structs.asdict(wish).items() if value is not None}
-    return msgspec.structs.replace(before, **wished)
+    wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+    return msgspec.structs.replace(before, **wanted)

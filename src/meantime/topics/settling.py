@@ -11,7 +11,7 @@ from meantime.clock import Clock
 from meantime.topics.merging import rounds
 from meantime.topics.model import Outcome, Position
 from meantime.topics.rules import OK, STALE_VERSION
-from meantime.topics.storage.messages import HolderRow, Key, Messages, OwnerRow
+from meantime.topics.storage.messages import HolderRow, Key, MessageStore, OwnerRow
 
 Row = TypeVar("Row", HolderRow, OwnerRow)
 Apply = Callable[[Sequence[Row], int], Awaitable[dict[Key, Outcome]]]
@@ -27,7 +27,7 @@ def key_of(row: HolderRow | OwnerRow) -> Key:
 
 
 async def settle(
-    messages: Messages, clock: Clock, rows: Sequence[Row], apply: Apply[Row], explain: Explain[Row]
+    messages: MessageStore, clock: Clock, rows: Sequence[Row], apply: Apply[Row], explain: Explain[Row]
 ) -> list[Outcome]:
     """One outcome per row, in the order of the rows; rows about the same message come one after the other."""
     outcomes: dict[int, Outcome] = {}
@@ -41,7 +41,7 @@ async def settle(
 
 
 async def _settle_distinct(
-    messages: Messages, clock: Clock, rows: Sequence[Row], apply: Apply[Row], explain: Explain[Row]
+    messages: MessageStore, clock: Clock, rows: Sequence[Row], apply: Apply[Row], explain: Explain[Row]
 ) -> dict[Key, Outcome]:
     outcomes: dict[Key, Outcome] = {}
     left = sorted(rows, key=key_of)

@@ -10,14 +10,14 @@ import pytest_asyncio
 from topics_nodes import GROUP, TopicsNode, new_database, open_node
 
 from conftest import Services
-from meantime.topics.topics import Options
+from meantime.topics.topics import TopicsOptions
 
 OTHERS = {"X-Producer-Group": "others"}
 
 
 @pytest_asyncio.fixture(scope="module")
 async def node(services: Services) -> AsyncIterator[TopicsNode]:
-    async with new_database(services.postgres) as uri, open_node(uri, options=Options(purge_every=0.1)) as node:
+    async with new_database(services.postgres) as uri, open_node(uri, options=TopicsOptions(purge_every=0.1)) as node:
         yield node
 
 
@@ -310,6 +310,6 @@ async def test_a_degraded_node_refuses_what_needs_its_clock(node: TopicsNode, to
         assert (await http.get(f"/topics/{topic}/leases?consumer_id=c")).status_code == 503
         moved = await http.patch(f"/topics/{topic}/messages/a", json={"after_ms": 5}, headers=GROUP)
         assert moved.status_code == 503
-        assert await node.topics.burial.run_once() == 0
+        assert await node.topics.dead_letters.run_once() == 0
     finally:
         node.health.healthy = True

@@ -15,7 +15,7 @@ QUERIES = {**load("meantime.topics.storage", "messages.sql"), **load("meantime.t
 OPEN, LEASED, STAGE, BY_ID = (f"topic_messages_{name}" for name in ("open", "leased", "stage", "pkey"))
 INDEXES_OF = {
     "lease_due": {OPEN, LEASED, BY_ID},
-    "lease_due_alone": {OPEN, LEASED, BY_ID},
+    "lease_due_exclusive": {OPEN, LEASED, BY_ID},
     "lease_due_shared": {OPEN, LEASED, BY_ID},
     "upcoming": {OPEN, LEASED},
     "open_slots": OPEN,

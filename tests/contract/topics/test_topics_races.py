@@ -11,8 +11,8 @@ from topics_nodes import new_database
 from conftest import Services
 from meantime.database.statements import Statements, open_statements
 from meantime.topics.model import Lease, NewMessage, Settings, Topic
-from meantime.topics.storage.directory import Directory
-from meantime.topics.storage.messages import FIRST_MS, Messages, Taker, Window
+from meantime.topics.storage.directory import TopicStore
+from meantime.topics.storage.messages import FIRST_MS, LeaseDemand, MessageStore, Window
 
 NOW_MS = 1_000_000
 MOVE = "UPDATE topic_messages SET at_ms = %s, version = version + 1 WHERE id = 'm'"
@@ -28,18 +28,18 @@ async def statements(services: Services) -> AsyncIterator[Statements]:
 @pytest_asyncio.fixture
 async def topic(statements: Statements) -> Topic:
     """Has one message, which is due."""
-    directory = Directory(statements)
+    directory = TopicStore(statements)
     await directory.add("t", Settings(), NOW_MS)
     topic = await directory.find("t")
     assert isinstance(topic, Topic)
     message = NewMessage("m", NOW_MS - 10, 0, "owners", True, b"1")
-    assert await Messages(statements, 0).insert(topic, [message], NOW_MS) == {"m"}
+    assert await MessageStore(statements, 0).insert(topic, [message], NOW_MS) == {"m"}
     return topic
 
 
-async def take(statements: Statements, topic: Topic, *, alone: bool) -> list[Lease]:
-    window = Window(FIRST_MS, NOW_MS, None, alone)
-    return await Messages(statements, 0).lease_due(topic, [Taker("c", 60_000, 10)], [0] * 10, window, NOW_MS)
+async def take(statements: Statements, topic: Topic, *, exclusive: bool) -> list[Lease]:
+    window = Window(FIRST_MS, NOW_MS, None, exclusive)
+    return await MessageStore(statements, 0).lease_due(topic, [LeaseDemand("c", 60_000, 10)], [0] * 10, window, NOW_MS)
 
 
 async def until_somebody_waits(statements: Statements) -> None:
@@ -55,7 +55,7 @@ async def test_who_is_alone_waits_for_a_change_and_takes_only_what_is_due_after_
 ) -> None:
     async with statements.transaction() as owner:
         await owner.execute(MOVE, (moved_to_ms,))
-        taking = asyncio.create_task(take(statements, topic, alone=True))
+        taking = asyncio.create_task(take(statements, topic, exclusive=True))
         await until_somebody_waits(statements)
     assert [lease.version for lease in await taking] == versions
 
@@ -64,5 +64,5 @@ async def test_where_others_take_too_nobody_waits_for_a_change(statements: State
     async with statements.transaction() as owner:
         await owner.execute(MOVE, (NOW_MS - 5,))
         async with asyncio.timeout(60):
-            assert await take(statements, topic, alone=False) == []
-    assert [lease.version for lease in await take(statements, topic, alone=False)] == [3]
+            assert await take(statements, topic, exclusive=False) == []
+    assert [lease.version for lease in await take(statements, topic, exclusive=False)] == [3]

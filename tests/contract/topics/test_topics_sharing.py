@@ -15,7 +15,7 @@ from topics_nodes import TopicsNode, open_two_nodes
 from conftest import Services
 from meantime.errors import StorageUnavailable
 from meantime.topics.model import NewMessage
-from meantime.topics.storage.messages import FIRST_MS, Taker, Window
+from meantime.topics.storage.messages import FIRST_MS, LeaseDemand, Window
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -39,19 +39,19 @@ async def topic(http: httpx.AsyncClient) -> str:
     return await new_topic(http)
 
 
-@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("exclusive", [True, False])
 async def test_two_who_reach_for_the_same_messages_never_lease_one_twice(
-    nodes: list[TopicsNode], topic: str, alone: bool
+    nodes: list[TopicsNode], topic: str, exclusive: bool
 ) -> None:
     await create(nodes[0].http, topic, *[f"m{n:03}" for n in range(400)])
     now_ms = nodes[0].topics.clock.now_ms()
-    found = await nodes[0].topics.get(topic)
+    found = await nodes[0].topics.catalog.get(topic)
 
     async def take_all(node: TopicsNode) -> list[str]:
         taken: list[str] = []
         for _ in range(60):
-            window = Window(FIRST_MS, now_ms, None, alone)
-            leases = await node.topics.messages.lease_due(found, [Taker("c", 60_000, 10)], [0] * 10, window, now_ms)
+            window = Window(FIRST_MS, now_ms, None, exclusive)
+            leases = await node.topics.messages.lease_due(found, [LeaseDemand("c", 60_000, 10)], [0] * 10, window, now_ms)
             assert all(lease.version == 2 for lease in leases)
             taken += [lease.id for lease in leases]
         return taken
@@ -67,7 +67,7 @@ async def test_what_turns_up_late_is_found_although_nobody_told_of_it(nodes: lis
         await consumer.take(1)
         now_ms = topics.clock.now_ms()
         late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
-        assert await topics.messages.insert(await topics.get(topic), [late], now_ms) == {"late"}
+        assert await topics.messages.insert(await topics.catalog.get(topic), [late], now_ms) == {"late"}
         # The whole past is scanned every second, or more seldom where a scan is slow, as on a busy machine.
         assert [lease["id"] for lease in await consumer.take(1)] == ["late"]
 
@@ -162,7 +162,7 @@ async def test_a_stream_that_is_being_registered_is_not_taken_for_one_that_was_t
     nodes: list[TopicsNode], topic: str
 ) -> None:
     here = nodes[0].topics
-    topic_id = (await here.get(topic)).topic_id
+    topic_id = (await here.catalog.get(topic)).topic_id
     row = "INSERT INTO topic_consumers VALUES (%s, 'c', 'push', 'node-3', 's', 1, 0)"
     async with AsyncExitStack() as opened:
         other = await opened.enter_async_context(await psycopg.AsyncConnection.connect(nodes[0].uri))

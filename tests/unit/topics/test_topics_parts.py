@@ -1,4 +1,4 @@
-"""The parts of topics that decide without a database: drafts, merging, what is upcoming, allotments, streams, spikes."""
+"""Parts of topics that decide without a database: drafts, merging, what is upcoming, bucket shares, streams, overload."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from meantime.api.topics.forms import ClaimForm, read_claims, read_drafts
 from meantime.database.arrays import Packed, bools, byte_strings, int8s, texts
 from meantime.errors import Conflict, Invalid, Malformed
 from meantime.topics.drafts import checked, new_id
-from meantime.topics.duties.overload import Rates, Spike, forecast
-from meantime.topics.leasing.bucket_shares import Allotment, allot, assign
+from meantime.topics.duties.overload import Overload, Rates, forecast
+from meantime.topics.leasing.bucket_shares import BucketShares, assign, share_buckets
 from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
-from meantime.topics.leasing.receivers import Stream
+from meantime.topics.leasing.receivers import LeaseStream
 from meantime.topics.merging import Merger, Sizes, rounds
 from meantime.topics.meters import BulkHistogram
-from meantime.topics.model import Consumer, Draft, Due, Lease, NewMessage, Refused, Settings, Topic
-from meantime.topics.storage.messages import Taker
+from meantime.topics.model import Consumer, Due, Lease, MessageDraft, NewMessage, Refused, Settings, Topic
+from meantime.topics.storage.messages import LeaseDemand
 
 NOW_MS = 1_000_000
 TOPIC = Topic(1, "t", 1, Settings(max_body_bytes=8, max_future_ms=1000))
@@ -29,12 +29,12 @@ TOPIC = Topic(1, "t", 1, Settings(max_body_bytes=8, max_future_ms=1000))
 
 def draft(**fields: object) -> NewMessage | Refused:
     (entry,) = read_drafts(msgspec.json.encode({"messages": [fields]}))
-    return checked(entry, TOPIC, "owners", NOW_MS) if isinstance(entry, Draft) else entry
+    return checked(entry, TOPIC, "owners", NOW_MS) if isinstance(entry, MessageDraft) else entry
 
 
 def test_a_json_body_is_kept_as_it_was_given() -> None:
     (entry,) = read_drafts(b'{"messages":[{"at_ms":1,"body": {"a" : 1.0}}]}')
-    assert isinstance(entry, Draft)
+    assert isinstance(entry, MessageDraft)
     message = checked(entry, msgspec.structs.replace(TOPIC, settings=Settings()), "owners", NOW_MS)
     assert isinstance(message, NewMessage)
     assert message.body == b'{"a" : 1.0}'
@@ -79,7 +79,7 @@ def test_ids_that_the_broker_makes_are_sorted_by_time() -> None:
 
 def test_one_bad_entry_spoils_no_other() -> None:
     entries = read_drafts(b'{"messages":[{"id":"a","at_ms":1},{"id":"b","at_ms":"x"},7]}')
-    assert [type(entry) for entry in entries] == [Draft, Refused, Refused]
+    assert [type(entry) for entry in entries] == [MessageDraft, Refused, Refused]
     assert entries[1].id == "b"
 
 
@@ -184,30 +184,30 @@ def test_news_beyond_what_is_known_are_left_for_the_next_look() -> None:
 
 def test_a_message_goes_to_the_consumer_of_its_bucket_while_there_is_room() -> None:
     consumers = [Consumer(1, name, "here", "push", 10) for name in ("a", "b")]
-    allotment = allot(4, consumers, "here")
-    takers = {"a": Taker("a", 100, 1), "b": Taker("b", 100, 2)}
-    pairs = assign([due("1", 1, 0), due("2", 2, 1), due("3", 3, 3), due("4", 4, 3)], takers, allotment)
+    shares = share_buckets(4, consumers, "here")
+    takers = {"a": LeaseDemand("a", 100, 1), "b": LeaseDemand("b", 100, 2)}
+    pairs = assign([due("1", 1, 0), due("2", 2, 1), due("3", 3, 3), due("4", 4, 3)], takers, shares)
     assert [(one.id, taker.consumer_id) for one, taker in pairs] == [("1", "a"), ("2", "b"), ("3", "b")]
 
 
 def test_a_node_serves_the_buckets_of_its_own_consumers() -> None:
     consumers = [Consumer(1, "a", "here", "push", 10), Consumer(1, "b", "there", "push", 10)]
-    assert allot(4, consumers, "here").buckets == (0, 1)
-    assert allot(4, consumers[:1], "here").buckets is None
-    assert Allotment().buckets is None
+    assert share_buckets(4, consumers, "here").buckets == (0, 1)
+    assert share_buckets(4, consumers[:1], "here").buckets is None
+    assert BucketShares().buckets is None
 
 
 def test_a_node_is_alone_only_while_nobody_takes_elsewhere() -> None:
     here, there = Consumer(1, "a", "here", "push", 10), Consumer(1, "b", "there", "pull", None)
-    assert allot(4, [here], "here").alone
-    assert not allot(4, [here, there], "here").alone
-    assert not Allotment().alone
+    assert share_buckets(4, [here], "here").exclusive
+    assert not share_buckets(4, [here, there], "here").exclusive
+    assert not BucketShares().exclusive
 
 
 def test_pulls_get_buckets_only_where_there_are_no_streams() -> None:
     stream, pull = Consumer(1, "s", "there", "push", 10), Consumer(1, "p", "here", "pull", None)
-    assert allot(4, [stream, pull], "here").owners == {"s": (0, 3)}
-    assert allot(4, [pull], "here").owners == {"p": (0, 3)}
+    assert share_buckets(4, [stream, pull], "here").owners == {"s": (0, 3)}
+    assert share_buckets(4, [pull], "here").owners == {"p": (0, 3)}
 
 
 def lease(id: str, at_ms: int) -> Lease:
@@ -215,7 +215,7 @@ def lease(id: str, at_ms: int) -> Lease:
 
 
 async def test_the_room_of_a_stream_is_its_buffer_less_what_its_consumer_holds() -> None:
-    stream = Stream("c", 100, buffer=3)
+    stream = LeaseStream("c", 100, buffer=3)
     stream.offer([lease("a", 50), lease("b", 60)])
     assert stream.room(10) == 1
     stream.hold("pulled elsewhere", 70)
@@ -228,7 +228,7 @@ async def test_the_room_of_a_stream_is_its_buffer_less_what_its_consumer_holds()
 
 
 async def test_what_is_freed_during_a_look_stays_free() -> None:
-    stream = Stream("c", 100, buffer=2)
+    stream = LeaseStream("c", 100, buffer=2)
     stream.begin_look()
     stream.hold("a", None)
     stream.finish_look({"a": 50, "b": 60})
@@ -236,7 +236,7 @@ async def test_what_is_freed_during_a_look_stays_free() -> None:
 
 
 async def test_a_stream_that_was_ended_says_so() -> None:
-    stream = Stream("c", 100, buffer=2)
+    stream = LeaseStream("c", 100, buffer=2)
     stream.end(Conflict())
     with pytest.raises(Conflict):
         await stream.next(10)
@@ -245,8 +245,8 @@ async def test_a_stream_that_was_ended_says_so() -> None:
 
 def test_a_spike_is_seen_before_it_comes() -> None:
     assert forecast([10] * 60, rate=10) is None
-    assert forecast([0] * 30 + [1000] + [0] * 30, rate=10) == Spike(30, 990)
-    assert forecast([5] * 60, rate=0.0) == Spike(0, 300)
+    assert forecast([0] * 30 + [1000] + [0] * 30, rate=10) == Overload(30, 990)
+    assert forecast([5] * 60, rate=0.0) == Overload(0, 300)
 
 
 def test_a_rate_rises_at_once_and_falls_slowly() -> None:

@@ -6,15 +6,17 @@ from hypothesis import strategies as st
 
 from meantime.errors import Conflict, Invalid
 from meantime.topics import rules
-from meantime.topics.model import Position, Settings, Stage
-from meantime.topics.settings import Wish, applied, check
+from meantime.topics.model import MessageStage, Position, Settings
+from meantime.topics.settings import SettingsChange, applied, check
 
 NOW_MS = 1_000_000
 instants = st.integers(NOW_MS - 100, NOW_MS + 100)
 names = st.text("abc:.-", min_size=1, max_size=8)
 
 
-def message(at_ms: int = NOW_MS, lock: str | None = None, stage: Stage = Stage.OPEN, version: int = 3) -> Position:
+def message(
+    at_ms: int = NOW_MS, lock: str | None = None, stage: MessageStage = MessageStage.OPEN, version: int = 3
+) -> Position:
     return Position("id", at_ms, stage, version, 0, 0, "owners", lock, at_ms)
 
 
@@ -29,7 +31,7 @@ def test_the_past_is_available_whoever_held_it(at_ms: int, lock: str | None) -> 
 
 @given(instants)
 def test_a_last_attempt_is_dead_when_its_lease_is_over(at_ms: int) -> None:
-    status = rules.status(message(at_ms, "c", Stage.LAST), NOW_MS)
+    status = rules.status(message(at_ms, "c", MessageStage.LAST), NOW_MS)
     assert status == ("dead" if at_ms <= NOW_MS else "processing")
 
 
@@ -60,7 +62,7 @@ def test_an_owner_hears_the_first_reason_that_applies() -> None:
 def test_a_holder_hears_the_first_reason_that_applies() -> None:
     expired = message(NOW_MS, "c")
     assert rules.judge_holder(None, "x", 9, NOW_MS) == "not_found"
-    assert rules.judge_holder(message(stage=Stage.GONE, lock="c"), "c", 3, NOW_MS) == "not_found"
+    assert rules.judge_holder(message(stage=MessageStage.GONE, lock="c"), "c", 3, NOW_MS) == "not_found"
     assert rules.judge_holder(expired, "x", 9, NOW_MS) == "not_holder"
     assert rules.judge_holder(expired, "c", 9, NOW_MS) == "stale_version"
     assert rules.judge_holder(expired, "c", 3, NOW_MS) == "expired"
@@ -105,7 +107,7 @@ def test_the_hash_of_an_id_never_changes_between_releases() -> None:
 
 @given(st.integers(1, 128), st.lists(names, max_size=40))
 def test_buckets_are_dealt_completely_once_and_in_balance(bucket_count: int, consumers: list[str]) -> None:
-    slices = rules.deal(bucket_count, consumers)
+    slices = rules.bucket_slices(bucket_count, consumers)
     dealt = [bucket for first, last in slices.values() for bucket in range(first, last + 1)]
     assert sorted(dealt) == (list(range(bucket_count)) if consumers else [])
     sizes = [last - first + 1 for first, last in slices.values()]
@@ -117,7 +119,7 @@ def test_buckets_are_dealt_completely_once_and_in_balance(bucket_count: int, con
 def test_dealing_does_not_depend_on_who_came_first(consumers: list[str], random: object) -> None:
     shuffled = list(consumers)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert rules.deal(64, consumers) == rules.deal(64, shuffled)
+    assert rules.bucket_slices(64, consumers) == rules.bucket_slices(64, shuffled)
 
 
 @given(st.lists(st.integers(0, 20), max_size=6), st.integers(0, 60))
@@ -132,17 +134,25 @@ def test_turns_fill_every_room_and_leave_nobody_behind(rooms: list[int], limit: 
 
 def test_an_omitted_setting_keeps_its_value() -> None:
     before = Settings(max_attempts=3, dedupe_ms=7)
-    assert applied(Wish(dedupe_ms=9), before) == Settings(max_attempts=3, dedupe_ms=9)
-    assert applied(Wish(), None) == Settings()
+    assert applied(SettingsChange(dedupe_ms=9), before) == Settings(max_attempts=3, dedupe_ms=9)
+    assert applied(SettingsChange(), None) == Settings()
 
 
 def test_the_number_of_buckets_is_for_ever() -> None:
-    assert applied(Wish(bucket_count=64), Settings()) == Settings()
+    assert applied(SettingsChange(bucket_count=64), Settings()) == Settings()
     with pytest.raises(Conflict):
-        applied(Wish(bucket_count=32), Settings())
+        applied(SettingsChange(bucket_count=32), Settings())
 
 
-@pytest.mark.parametrize("wish", [Wish(bucket_count=0), Wish(max_lease_ms=1), Wish(max_attempts=-1), Wish(max_body_bytes=0)])
-def test_settings_out_of_bounds_are_refused(wish: Wish) -> None:
+@pytest.mark.parametrize(
+    "wish",
+    [
+        SettingsChange(bucket_count=0),
+        SettingsChange(max_lease_ms=1),
+        SettingsChange(max_attempts=-1),
+        SettingsChange(max_body_bytes=0),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(wish: SettingsChange) -> None:
     with pytest.raises(Invalid):
         check(wish)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from meantime.errors import Invalid, Malformed
-from meantime.topics.model import Draft, Lease, Message, Refused, Topic
+from meantime.topics.model import Lease, MessageDraft, Refused, StoredMessage, Topic
 from meantime.topics.rules import status
 
 MOST_ENTRIES = 10_000
@@ -21,7 +21,7 @@ Form = TypeVar("Form")
 
 
 class DraftsForm(msgspec.Struct):
-    messages: list[Draft] | None = None
+    messages: list[MessageDraft] | None = None
 
 
 class EntriesForm(msgspec.Struct):
@@ -104,9 +104,9 @@ def read(body: bytes, form: type[Form]) -> Form:
         raise Malformed(f"the body cannot be read: {error}") from error
 
 
-def read_drafts(body: bytes) -> Sequence[Draft | Refused]:
+def read_drafts(body: bytes) -> Sequence[MessageDraft | Refused]:
     try:
-        drafts: Sequence[Draft | Refused] | None = read(body, DraftsForm).messages
+        drafts: Sequence[MessageDraft | Refused] | None = read(body, DraftsForm).messages
     except Malformed:
         entries = read(body, EntriesForm).messages
         drafts = None if entries is None else [_draft(entry) for entry in entries]
@@ -138,9 +138,9 @@ def check_batch(entries: Sequence[Form] | None, field: str) -> Sequence[Form]:
     return entries
 
 
-def _draft(entry: Raw) -> Draft | Refused:
+def _draft(entry: Raw) -> MessageDraft | Refused:
     try:
-        return msgspec.json.decode(entry, type=Draft)
+        return msgspec.json.decode(entry, type=MessageDraft)
     except msgspec.DecodeError as error:
         return Refused(_id_of(entry), str(error))
 
@@ -185,7 +185,7 @@ def lease_view(lease: Lease) -> LeaseView:
     )
 
 
-def message_view(message: Message, now_ms: int) -> MessageView:
+def message_view(message: StoredMessage, now_ms: int) -> MessageView:
     content, encoded = _content(message)
     return MessageView(
         message.id,
@@ -207,11 +207,11 @@ def topic_view(topic: Topic) -> dict[str, Any]:
     return {"name": topic.name, **msgspec.structs.asdict(topic.settings)}
 
 
-def _content(carrier: Lease | Message) -> tuple[Raw | UnsetType, str | UnsetType]:
+def _content(carrier: Lease | StoredMessage) -> tuple[Raw | UnsetType, str | UnsetType]:
     if carrier.is_json:
         return Raw(carrier.body), UNSET
     return UNSET, b64encode(carrier.body).decode()
 
 
-def _history(carrier: Lease | Message) -> Raw | UnsetType:
+def _history(carrier: Lease | StoredMessage) -> Raw | UnsetType:
     return UNSET if carrier.dead_letter is None else Raw(carrier.dead_letter)

@@ -17,9 +17,9 @@ from meantime.api.topics.forms import ClaimForm, PullForm, lease_view, read, rea
 from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError, Unauthenticated
 from meantime.names import check_identifier, is_identifier
-from meantime.topics.leasing.receivers import Stream
-from meantime.topics.model import Claim, Outcome, Refused, Topic
-from meantime.topics.rules import NOT_FOUND, consumer_instant
+from meantime.topics.leasing.receivers import LeaseStream
+from meantime.topics.model import LeaseClaim, Outcome, Refused, Topic
+from meantime.topics.rules import NOT_FOUND
 from meantime.topics.topics import Topics
 
 KEEP_ALIVE_EVERY = 4.0
@@ -35,7 +35,7 @@ async def pull(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> 
     form = read(await request.body(), PullForm)
     consumer_id = consumer(request, topic, form.consumer_id)
     wait_ms = _or(form.wait_ms, 0)
-    pulling = topics.pull(topic, consumer_id, _or(form.limit, 10), _or(form.lease_ms, 30_000), wait_ms)
+    pulling = topics.leasing.pull(topic, consumer_id, _or(form.limit, 10), _or(form.lease_ms, 30_000), wait_ms)
     leases = await (_while_connected(request, pulling) if wait_ms else pulling)
     return _json({"leases": [lease_view(lease) for lease in leases]})
 
@@ -52,26 +52,26 @@ async def push(
     connection alive. The leases that a consumer holds count against `buffer`. One stream per consumer in the cluster."""
     consumer_id = consumer(request, topic, None)
     opened = AsyncExitStack()
-    stream = await opened.enter_async_context(await topics.stream(topic, consumer_id, buffer, lease_ms))
+    stream = await opened.enter_async_context(topics.leasing.stream(topic, consumer_id, buffer, lease_ms))
     return LineStream(_Leases(stream, opened, topics.clock), media_type=NDJSON)
 
 
 @post("/topics/{topic:str}/leases/extend", tags=["topics"], summary="Let leases end later or sooner", status_code=200)
 async def extend(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
     """`{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order."""
-    return await _claims(request, topics, topic, topics.extend, lambda found: found.settings.max_lease_ms)
+    return await _claims(request, topics, topic, topics.holding.extend)
 
 
 @post("/topics/{topic:str}/leases/release", tags=["topics"], summary="Give messages back for later", status_code=200)
 async def release(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
     """`{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order."""
-    return await _claims(request, topics, topic, topics.release, lambda found: found.settings.max_future_ms)
+    return await _claims(request, topics, topic, topics.holding.release)
 
 
 @post("/topics/{topic:str}/leases/delete", tags=["topics"], summary="Delete messages that are done", status_code=200)
 async def finish(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
     """`{consumer_id, leases: [{id, version}]}`: one result per lease, in their order."""
-    return await _claims(request, topics, topic, topics.finish, None)
+    return await _claims(request, topics, topic, topics.holding.delete)
 
 
 def consumer(request: AnyRequest, topic: str, in_body: str | None) -> str:
@@ -84,36 +84,30 @@ def consumer(request: AnyRequest, topic: str, in_body: str | None) -> str:
     return consumer_id
 
 
-Apply = Callable[[Topic, str, Sequence[Claim]], Awaitable[list[Outcome]]]
+Apply = Callable[[Topic, str, Sequence[LeaseClaim]], Awaitable[list[Outcome]]]
 
 
-async def _claims(
-    request: AnyRequest, topics: Topics, name: str, apply: Apply, limit_ms: Callable[[Topic], int] | None
-) -> Response[bytes]:
+async def _claims(request: AnyRequest, topics: Topics, name: str, apply: Apply) -> Response[bytes]:
     in_body, forms = read_claims(await request.body())
     consumer_id = consumer(request, name, in_body)
-    topic = await topics.get(name)
-    if limit_ms and any(isinstance(form, ClaimForm) and form.after_ms is not None for form in forms):
-        topics.health.require_healthy()
-    now_ms = topics.clock.now_ms()
-    most_ms = limit_ms(topic) if limit_ms else 0
-    claims = [_claim(form, most_ms, now_ms) for form in forms]
-    sound = [claim for claim in claims if isinstance(claim, Claim)]
+    topic = await topics.catalog.get(name)
+    claims = [_claim(form) for form in forms]
+    sound = [claim for claim in claims if isinstance(claim, LeaseClaim)]
     outcomes = iter(await apply(topic, consumer_id, sound) if sound else ())
-    return _json({"results": [next(outcomes) if isinstance(claim, Claim) else claim for claim in claims]})
+    return _json({"results": [next(outcomes) if isinstance(claim, LeaseClaim) else claim for claim in claims]})
 
 
-def _claim(form: ClaimForm | Refused, most_ms: int, now_ms: int) -> Claim | Outcome:
+def _claim(form: ClaimForm | Refused) -> LeaseClaim | Outcome:
     """What cannot be an id is the id of no message."""
     if not isinstance(form, ClaimForm) or not is_identifier(form.id):
         return Outcome(form.id, NOT_FOUND)
-    return Claim(form.id, form.version, consumer_instant(form.at_ms, form.after_ms, most_ms, now_ms))
+    return LeaseClaim(form.id, form.version, form.at_ms, form.after_ms)
 
 
 class _Leases:
     """The lines of one stream: a lease each, as it is handed out; what has ended before it could be sent is left out."""
 
-    def __init__(self, stream: Stream, opened: AsyncExitStack, clock: Clock) -> None:
+    def __init__(self, stream: LeaseStream, opened: AsyncExitStack, clock: Clock) -> None:
         self._stream = stream
         self._opened = opened
         self._clock = clock

@@ -27,7 +27,7 @@ async def create(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -
     """`{"messages": [{id?, at_ms | after_ms, body | body_b64}]}`. 201 when all were created, else 207; one result per
     message, in their order. An id that exists is not created again."""
     group = producer_group(request)
-    results = await topics.create(topic, group, read_drafts(await request.body()))
+    results = await topics.producing.create(topic, group, read_drafts(await request.body()))
     all_created = all(result.status == "created" for result in results)
     return _json({"results": results}, 201 if all_created else 207)
 
@@ -45,7 +45,7 @@ async def list_messages(
         raise Invalid(f"limit must be from 1 to {MOST_LISTED}", field="limit")
     if after:
         check_identifier(after, "message id")
-    found = await topics.of_group(topic, group, after, limit)
+    found = await topics.producing.messages(topic, group, after, limit)
     now_ms = topics.clock.now_ms()
     following = found[-1].id if len(found) == limit else None
     return _json({"messages": [message_view(message, now_ms) for message in found], "next": following})
@@ -65,7 +65,7 @@ async def get_message(
     if consumer_id:
         check_identifier(consumer_id, "consumer id")
         allow(request, "consume", topic)
-    message = await topics.message(topic, message_id, group, consumer_id or None)
+    message = await topics.producing.message(topic, message_id, group, consumer_id or None)
     return _json(message_view(message, topics.clock.now_ms()))
 
 
@@ -76,7 +76,7 @@ async def move(
     """`{at_ms | after_ms, version?}`, by its owner. 409 `leased` while a consumer has it, `stale_version` if it changed."""
     group = producer_group(request)
     form = read(await request.body(), MoveForm)
-    outcome = await topics.move(topic, message_id, group, form.at_ms, form.after_ms, form.version)
+    outcome = await topics.producing.move(topic, message_id, group, form.at_ms, form.after_ms, form.version)
     return _json({"id": message_id, "version": outcome.version, "at_ms": outcome.at_ms})
 
 
@@ -89,7 +89,7 @@ async def delete_message(
     version: FromQuery[int | None] = None,
 ) -> None:
     """By its owner; again is fine. 409 `leased` while a consumer has it."""
-    await topics.delete(topic, message_id, producer_group(request), version)
+    await topics.producing.delete(topic, message_id, producer_group(request), version)
 
 
 @post(f"/topics/{{topic:str}}/messages/{BULK}", tags=["topics"], summary="Delete messages", status_code=200)
@@ -98,7 +98,7 @@ async def delete_messages(request: AnyRequest, topics: TheTopics, topic: FromPat
     group = producer_group(request)
     ids = read_ids(await request.body())
     sound = [one for one in ids if one is not None and is_identifier(one)]
-    outcomes = iter(await topics.delete_many(topic, group, sound))
+    outcomes = iter(await topics.producing.delete_many(topic, group, sound))
     results = [next(outcomes) if one is not None and is_identifier(one) else Outcome(one, NOT_FOUND) for one in ids]
     return _json({"results": [{"id": result.id, "status": result.status} for result in results]})
 

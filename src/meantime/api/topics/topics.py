@@ -14,7 +14,7 @@ from meantime.api.topics import messages as topic_messages
 from meantime.api.topics.forms import RedriveForm, read, topic_view
 from meantime.errors import Invalid
 from meantime.topics.rules import AVAILABLE, DEAD, PROCESSING, WAITING
-from meantime.topics.settings import Wish
+from meantime.topics.settings import SettingsChange
 
 MOST_REDRIVEN = 10_000
 
@@ -23,7 +23,7 @@ MOST_REDRIVEN = 10_000
 async def put_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[Any]:
     """All settings are optional; an omitted one keeps its value. `bucket_count` cannot change."""
     _allow_making(request, topic)
-    made, new = await topics.put(topic, read(await request.body(), Wish))
+    made, new = await topics.catalog.put(topic, read(await request.body(), SettingsChange))
     return Response(topic_view(made), status_code=201 if new else 200)
 
 
@@ -37,21 +37,21 @@ def _allow_making(request: AnyRequest, topic: str) -> None:
 @get("/topics", tags=["topics"], summary="All topics")
 async def list_topics(request: AnyRequest, topics: TheTopics) -> dict[str, Any]:
     _look(request, None)
-    return {"topics": [topic_view(topic) for topic in await topics.all()]}
+    return {"topics": [topic_view(topic) for topic in await topics.catalog.all()]}
 
 
 @get("/topics/{topic:str}", tags=["topics"], summary="A topic's settings, and how many messages it has")
 async def get_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
     _look(request, topic)
-    found = await topics.get(topic)
-    return topic_view(found) | {"counts": msgspec.to_builtins(await topics.counts(topic))}
+    found = await topics.catalog.get(topic)
+    return topic_view(found) | {"counts": msgspec.to_builtins(await topics.counts.counts(found))}
 
 
 @delete("/topics/{topic:str}", tags=["topics"], summary="Delete a topic with all its messages", status_code=202)
 async def delete_topic(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
     """It does not exist any more from now on; its name is free when all is removed."""
     allow(request, "admin")
-    await topics.delete_topic(topic)
+    await topics.catalog.delete(topic)
     return Response(b"{}", status_code=202, media_type=MediaType.JSON)
 
 
@@ -66,7 +66,8 @@ async def load(
 ) -> dict[str, Any]:
     """Half-open slots from `from_ms`, at most 10,000; every slot is listed."""
     _look(request, topic)
-    return {"slots": msgspec.to_builtins(await topics.load(topic, from_ms, to_ms, step_ms))}
+    found = await topics.catalog.get(topic)
+    return {"slots": msgspec.to_builtins(await topics.counts.load(found, from_ms, to_ms, step_ms))}
 
 
 @get("/topics/{topic:str}/count", tags=["topics"], summary="How many messages there are, by status and range")
@@ -79,7 +80,7 @@ async def count(
     to_ms: FromQuery[int | None] = None,
 ) -> dict[str, int]:
     _look(request, topic)
-    counts = await topics.counts(topic, from_ms, to_ms)
+    counts = await topics.counts.counts(await topics.catalog.get(topic), from_ms, to_ms)
     by_status = {WAITING: counts.waiting, PROCESSING: counts.processing, AVAILABLE: counts.available, DEAD: counts.dead}
     if status is not None and status not in by_status:
         raise Invalid(f"status must be one of {', '.join(by_status)}, not {status!r}", field="status")
@@ -89,7 +90,7 @@ async def count(
 @get("/topics/{topic:str}/consumers", tags=["topics"], summary="Who takes messages, on which node")
 async def consumers(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
     _look(request, topic)
-    return {"consumers": msgspec.to_builtins(await topics.consumers_of(topic))}
+    return {"consumers": msgspec.to_builtins(await topics.leasing.consumers(topic))}
 
 
 @post("/topics/{topic:str}/redrive", tags=["topics"], summary="Send dead messages back", status_code=200)
@@ -101,7 +102,7 @@ async def redrive(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) 
     limit = MOST_REDRIVEN if form.limit is None else form.limit
     if not 1 <= limit <= MOST_REDRIVEN:
         raise Invalid(f"limit must be from 1 to {MOST_REDRIVEN}", field="limit")
-    redriven: dict[str, Any] = msgspec.to_builtins(await topics.redrive(topic, form.to, limit))
+    redriven: dict[str, Any] = msgspec.to_builtins(await topics.dead_letters.redrive(topic, form.to, limit))
     return redriven
 
 

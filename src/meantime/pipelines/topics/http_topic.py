@@ -7,7 +7,7 @@ import msgspec
 
 from meantime.errors import Unreachable
 from meantime.pipelines.spark.options import TopicOptions
-from meantime.topics.model import Position, Stage
+from meantime.topics.model import MessageStage, Position
 
 PAGE = 1000
 
@@ -51,7 +51,7 @@ def _page(client: httpx.Client, topic: str, after: str) -> list[_Shown]:
 
 
 def _row(shown: _Shown) -> tuple[Position, bool, bytes]:
-    stage = Stage.DEAD if shown.status == "dead" else Stage.OPEN
+    stage = MessageStage.DEAD if shown.status == "dead" else MessageStage.OPEN
     position = Position(
         shown.id,
         shown.at_ms,

@@ -25,9 +25,9 @@ from meantime.errors import Conflict, NotFound, StorageUnavailable
 from meantime.pipelines.topics.copying import COLUMNS, encoded
 from meantime.pipelines.topics.tally import Tally
 from meantime.topics.model import NewMessage, Topic
-from meantime.topics.storage.directory import Directory
-from meantime.topics.storage.messages import Messages
-from meantime.topics.storage.notifications import CHANNEL, Arrived, Letter
+from meantime.topics.storage.directory import TopicStore
+from meantime.topics.storage.messages import MessageStore
+from meantime.topics.storage.notifications import CHANNEL, Arrived, Envelope
 
 PAGE = 10_000
 
@@ -42,7 +42,7 @@ class Direct:
         self._now_ms = now_ms
         self._statements = statements
         self._topic = topic
-        self._messages = Messages(statements, remember_ms=0)
+        self._messages = MessageStore(statements, remember_ms=0)
         self._sql = load("meantime.pipelines.topics", "queries.sql")
         self._copy = self._sql["copy"].format(columns=", ".join(COLUMNS))
         self._sender = f"pipeline-{uuid4().hex}"
@@ -87,12 +87,12 @@ class Direct:
         return len(created)
 
     async def _announce(self, soonest_ms: int) -> None:
-        letter = Letter(self._sender, [Arrived(self._topic.topic_id, soonest_ms)])
-        payload = msgspec.json.encode(letter).decode()
+        envelope = Envelope(self._sender, [Arrived(self._topic.topic_id, soonest_ms)])
+        payload = msgspec.json.encode(envelope).decode()
         await self._statements.run(self._sql["notify"], {"channel": CHANNEL, "payload": payload})
 
     async def _changed(self) -> bool:
-        return await Directory(self._statements).find(self._topic.name) != self._topic
+        return await TopicStore(self._statements).find(self._topic.name) != self._topic
 
     def _outdated(self) -> Conflict:
         return Conflict(f"the settings of topic {self._topic.name!r} were changed meanwhile: write again")
@@ -105,7 +105,7 @@ def open_direct(uri: str, name: str, now_ms: int) -> Iterator[Direct]:
         opening = open_statements(uri, size=2, wait_for=15.0)
         statements = runner.run(opening.__aenter__())
         try:
-            topic = runner.run(Directory(statements).find(name))
+            topic = runner.run(TopicStore(statements).find(name))
             if not isinstance(topic, Topic):
                 raise NotFound(f"topic {name!r} does not exist")
             yield Direct(runner, statements, topic, now_ms)

@@ -13,7 +13,7 @@ import msgspec
 
 from meantime.errors import Invalid
 from meantime.topics.drafts import checked
-from meantime.topics.model import Draft, NewMessage, Refused, Topic
+from meantime.topics.model import MessageDraft, NewMessage, Refused, Topic
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -88,10 +88,10 @@ def _judged(row: Sequence[Any], number: int, named: bool, judge: Judge) -> NewMe
     return result if isinstance(result, NewMessage) else _reject(row, number, judge, result)
 
 
-def _draft(id: str, at_ms: int | None, after_ms: int | None, body: Any) -> Draft:
+def _draft(id: str, at_ms: int | None, after_ms: int | None, body: Any) -> MessageDraft:
     if isinstance(body, bytes | bytearray):
-        return Draft(id, at_ms, after_ms, body_b64=b64encode(body).decode())
-    return Draft(id, at_ms, after_ms, msgspec.Raw(json_of(body)))
+        return MessageDraft(id, at_ms, after_ms, body_b64=b64encode(body).decode())
+    return MessageDraft(id, at_ms, after_ms, msgspec.Raw(json_of(body)))
 
 
 def json_of(body: Any) -> bytes:

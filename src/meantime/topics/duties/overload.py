@@ -1,32 +1,31 @@
-"""Duty: compares what becomes due with what the consumers manage, and says so before it happens.
+"""Duty: warns before more becomes due than the consumers can process.
 
-The rate is what consumers finished per second, averaged over the last minutes while they were busy. A spike is a stretch
-ahead in which more becomes due than that rate can carry; the backlog would outgrow a few seconds of work.
+The rate is what consumers finished per second, averaged over the last minutes while they were busy. An overload is a time
+ahead in which more becomes due than that rate can process, so that the backlog outgrows a few seconds of work.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meantime.clock import Clock
-from meantime.topics.catalog import Catalogue
+from meantime.topics.catalog import TopicCatalog
 from meantime.topics.meters import RATE, SPIKE, SPIKE_EXCESS
-from meantime.topics.storage.counts import Counting
+from meantime.topics.storage.counts import MessageCounts
 
 AHEAD_FOR = 600
 TOLERATED_FOR = 5
-"""Seconds of work that may pile up before it counts as a spike."""
+"""Seconds of work that may pile up before it counts as an overload."""
 _WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Spike:
+class Overload:
     """Begins in so many seconds; at its height so many messages wait."""
 
     in_seconds: int
     excess: int
 
 
-def forecast(due: Sequence[int], rate: float) -> Spike | None:
+def forecast(due: Sequence[int], rate: float) -> Overload | None:
     """Let the backlog grow by what becomes due and shrink by the rate, second by second."""
     backlog, height, begins = 0.0, 0.0, None
     for second, count in enumerate(due):
@@ -34,7 +33,7 @@ def forecast(due: Sequence[int], rate: float) -> Spike | None:
         if backlog > TOLERATED_FOR * rate:
             begins = second if begins is None else begins
             height = max(height, backlog)
-    return None if begins is None else Spike(begins, int(height))
+    return None if begins is None else Overload(begins, int(height))
 
 
 class Rates:
@@ -62,28 +61,27 @@ class Rates:
         return list(self._rates)
 
 
-class Spikes:
-    def __init__(self, catalogue: Catalogue, counting: Counting, rates: Rates, clock: Clock, every: float) -> None:
-        self._catalogue = catalogue
-        self._counting = counting
+class OverloadForecast:
+    def __init__(self, catalog: TopicCatalog, counts: MessageCounts, rates: Rates, every: float) -> None:
+        self._catalog = catalog
+        self._counts = counts
         self._rates = rates
-        self._clock = clock
         self._every = every
 
-    async def run_once(self) -> dict[str, Spike]:
-        """The spikes ahead, by topic, of those topics whose consumers this node has seen at work."""
+    async def run_once(self) -> dict[str, Overload]:
+        """The overloads ahead, by topic, of those topics whose consumers finish messages at this node."""
         self._rates.tick(self._every)
-        found: dict[str, Spike] = {}
+        found: dict[str, Overload] = {}
         for topic_id in self._rates.topics():
-            topic = await self._catalogue.by_id(topic_id)
+            topic = await self._catalog.by_id(topic_id)
             if topic is None:
                 continue
             rate = self._rates.of(topic_id)
-            due = await self._counting.due_per_second(topic, self._clock.now_ms(), AHEAD_FOR)
-            spike = forecast(due, rate)
+            due = await self._counts.due_per_second(topic, AHEAD_FOR)
+            overload = forecast(due, rate)
             RATE.labels(topic.name).set(rate)
-            SPIKE.labels(topic.name).set(spike.in_seconds if spike else -1)
-            SPIKE_EXCESS.labels(topic.name).set(spike.excess if spike else 0)
-            if spike:
-                found[topic.name] = spike
+            SPIKE.labels(topic.name).set(overload.in_seconds if overload else -1)
+            SPIKE_EXCESS.labels(topic.name).set(overload.excess if overload else 0)
+            if overload:
+                found[topic.name] = overload
         return found

@@ -1,22 +1,22 @@
-"""Which buckets are whose: dealt to the consumers of a topic, so that those on different nodes do not reach for the same
-message. It is a matter of speed only; whoever has nothing to do helps with the buckets of others."""
+"""Which buckets are whose: shared out among the consumers of a topic, so that those on different nodes do not try to lease
+the same message. It is a matter of speed only; a node that has nothing to do helps with the buckets of others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meantime.topics.model import Consumer, Due
-from meantime.topics.rules import deal
-from meantime.topics.storage.messages import Taker
+from meantime.topics.rules import bucket_slices
+from meantime.topics.storage.messages import LeaseDemand
 
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
-    """`owners` is the slice of each consumer in the cluster; `here` are those that are served by this node; `alone` when
-    all who take in whatever way are known, and are."""
+class BucketShares:
+    """`owners` is the slice of each consumer in the cluster; `here` are those that this node serves; `exclusive` when all
+    consumers, by stream or by pull, are known to be at this node."""
 
     owners: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     here: frozenset[str] = frozenset()
-    alone: bool = False
+    exclusive: bool = False
 
     @property
     def buckets(self) -> tuple[int, ...] | None:
@@ -32,27 +32,24 @@ class Allotment:
         return None if buckets is None else frozenset(buckets)
 
 
-def allot(bucket_count: int, consumers: Sequence[Consumer], node_id: str) -> Allotment:
-    """Streams stay, so buckets are dealt to them; pulls get buckets where there are no streams."""
+def share_buckets(bucket_count: int, consumers: Sequence[Consumer], node_id: str | None = None) -> BucketShares:
+    """As this node sees it. Streams stay, so buckets go to them; pulls get buckets where there are no streams."""
     streams = [consumer for consumer in consumers if consumer.mode == "push"]
     dealt = streams or list(consumers)
-    owners = deal(bucket_count, [consumer.consumer_id for consumer in dealt])
+    owners = bucket_slices(bucket_count, [consumer.consumer_id for consumer in dealt])
     here = frozenset(one.consumer_id for one in dealt if one.node_id == node_id)
-    return Allotment(owners, here, alone=all(one.node_id == node_id for one in consumers))
+    return BucketShares(owners, here, exclusive=all(one.node_id == node_id for one in consumers))
 
 
-def assign(dues: Sequence[Due], takers: Mapping[str, Taker], allotment: Allotment) -> list[tuple[Due, Taker]]:
-    """Each message to the consumer that its bucket is dealt to, if it has room, else to the next one in turn."""
-    rooms = {name: taker.room for name, taker in takers.items()}
+def assign(dues: Sequence[Due], demands: Mapping[str, LeaseDemand], shares: BucketShares) -> list[tuple[Due, LeaseDemand]]:
+    """Each message to the consumer that has its bucket, if it has room, else to the next one in turn."""
+    rooms = {name: demand.room for name, demand in demands.items()}
     owner_of = {
-        bucket: name
-        for name, (first, last) in allotment.owners.items()
-        if name in takers
-        for bucket in range(first, last + 1)
+        bucket: name for name, (first, last) in shares.owners.items() if name in demands for bucket in range(first, last + 1)
     }
-    pairs: list[tuple[Due, Taker]] = []
+    pairs: list[tuple[Due, LeaseDemand]] = []
     turn = 0
-    names = list(takers)
+    names = list(demands)
     for due in dues:
         name = owner_of.get(due.bucket_id)
         if name is None or rooms[name] <= 0:
@@ -62,5 +59,5 @@ def assign(dues: Sequence[Due], takers: Mapping[str, Taker], allotment: Allotmen
             name = free[0]
             turn = (names.index(name) + 1) % len(names)
         rooms[name] -= 1
-        pairs.append((due, takers[name]))
+        pairs.append((due, demands[name]))
     return pairs

@@ -1,8 +1,8 @@
-"""Who takes messages, in the whole cluster: registered in PostgreSQL, kept alive by a beat.
+"""The consumers of the whole cluster: registered in PostgreSQL, kept alive by a heartbeat.
 
 A consumer has one stream per topic in the whole cluster. Its registration says so; it is renewed every two seconds, and a
-consumer whose node has been silent for eight is taken for gone. A node that finds its registration taken over ends the
-stream. Pulls are noted, not claimed. From the registrations every node deals the same buckets to the same consumers.
+consumer whose node has been silent for eight counts as gone. A node that finds its registration taken over ends the stream.
+Pulls are noted, not claimed. From the registrations every node gives the same buckets to the same consumers.
 """
 
 import time
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from meantime.clock import Clock
 from meantime.errors import Conflict, Unavailable
-from meantime.topics.leasing.receivers import Stream
+from meantime.topics.leasing.receivers import LeaseStream
 from meantime.topics.model import Consumer, Topic
-from meantime.topics.storage.directory import Register
-from meantime.topics.storage.notifications import ConsumersChanged, News, Wakeups
+from meantime.topics.storage.directory import ConsumerRegistry
+from meantime.topics.storage.notifications import ConsumersChanged, Notification, Notifications
 
-BEAT_EVERY = 2.0
+HEARTBEAT_EVERY = 2.0
 SILENT_FOR_MS = 8_000
 PULLING_FOR = 10.0
 
@@ -29,31 +29,31 @@ Key = tuple[int, str]
 class _Here:
     """What goes on at this node. A stream that is `claiming` is not registered yet."""
 
-    streams: dict[Key, Stream] = field(default_factory=dict)
+    streams: dict[Key, LeaseStream] = field(default_factory=dict)
     claiming: set[Key] = field(default_factory=set)
     pulls: dict[Key, float] = field(default_factory=dict)
 
 
 class Consumers:
-    def __init__(self, register: Register, clock: Clock, wakeups: Wakeups, node_id: str) -> None:
-        self._register = register
+    def __init__(self, registry: ConsumerRegistry, clock: Clock, notifications: Notifications, node_id: str) -> None:
+        self._registry = registry
         self._clock = clock
-        self._wakeups = wakeups
+        self._notifications = notifications
         self._node_id = node_id
         self._here = _Here()
         self._known: list[Consumer] = []
         self._served_elsewhere: frozenset[int] = frozenset()
         self._outdated = True
         self._unnoted = False
-        self._newborn = True
+        self._just_started = True
         self.on_change: Callable[[], None] = lambda: None
-        wakeups.on_news(self._hear)
+        notifications.subscribe(self._on_notification)
 
     def any_elsewhere(self, topic_id: int) -> bool:
-        """Whether another node may serve the topic, as far as this one has heard."""
+        """Whether another node may serve the topic, as far as this one knows."""
         return self._outdated or topic_id in self._served_elsewhere
 
-    async def claim(self, topic: Topic, stream: Stream) -> None:
+    async def claim(self, topic: Topic, stream: LeaseStream) -> None:
         """Raise Conflict when this consumer has a stream already, on whichever node."""
         key = topic.topic_id, stream.consumer_id
         taken = self._here.streams.setdefault(key, stream) is not stream
@@ -61,33 +61,33 @@ class Consumers:
             raise Conflict(f"consumer {stream.consumer_id!r} has a stream of topic {topic.name!r} already")
         await self._changed()
 
-    async def _claim(self, key: Key, stream: Stream) -> bool:
+    async def _claim(self, key: Key, stream: LeaseStream) -> bool:
         now_ms = self._clock.now_ms()
         claimed = False
         self._here.claiming.add(key)
         try:
-            claimed = await self._register.claim(*key, stream.buffer, now_ms, now_ms - SILENT_FOR_MS)
+            claimed = await self._registry.claim(*key, stream.buffer, now_ms, now_ms - SILENT_FOR_MS)
         finally:
             self._here.claiming.discard(key)
             if not claimed:
                 del self._here.streams[key]
         return claimed
 
-    async def release(self, topic: Topic, stream: Stream) -> None:
+    async def release(self, topic: Topic, stream: LeaseStream) -> None:
         key = topic.topic_id, stream.consumer_id
         if self._here.streams.get(key) is stream:
             del self._here.streams[key]
-            await self._register.release(*key)
+            await self._registry.release(*key)
             await self._changed()
 
     def note_pull(self, topic: Topic, consumer_id: str) -> None:
-        """Other nodes hear of it soon if it is news, and with the next beat if it is not."""
+        """A new one is made known to other nodes soon, one that goes on with the next heartbeat."""
         key = topic.topic_id, consumer_id
         if key not in self._here.pulls:
             self._unnoted = True
         self._here.pulls[key] = time.monotonic()
 
-    def stream_here(self, key: Key) -> Stream | None:
+    def stream_here(self, key: Key) -> LeaseStream | None:
         return self._here.streams.get(key)
 
     def streams_elsewhere(self, key: Key) -> bool:
@@ -108,51 +108,51 @@ class Consumers:
         return sorted(elsewhere + streams + pulls, key=lambda one: (one.consumer_id, one.mode))
 
     async def run_once(self) -> None:
-        """Give a sign of life, end what was taken over, and see who else is there."""
+        """Renew the registrations, end streams that were taken over, and look who else is there."""
         now_ms = self._clock.now_ms()
-        if self._newborn:
-            await self._register.forget_former_life()
-            self._newborn = False
+        if self._just_started:
+            await self._registry.forget_earlier_sessions()
+            self._just_started = False
         self._drop_old_pulls()
         before = {key: stream for key, stream in self._here.streams.items() if key not in self._here.claiming}
-        mine = await self._register.beat(now_ms)
+        mine = await self._registry.renew(now_ms)
         for key, stream in before.items():
             if key not in mine and self._here.streams.get(key) is stream:
                 del self._here.streams[key]
                 stream.end(Conflict(f"the stream of consumer {key[1]!r} was taken over by another node"))
         for key in mine - before.keys() - self._here.streams.keys():
-            await self._register.release(*key)
+            await self._registry.release(*key)
         if self._here.pulls:
-            await self._register.note_pulls(sorted(self._here.pulls), now_ms)
+            await self._registry.note_pulls(sorted(self._here.pulls), now_ms)
         await self._refresh()
 
     async def leave(self) -> None:
-        """This node stops: its consumers may go on elsewhere at once. If that cannot be said, they will be missed."""
+        """This node stops: its consumers may go on elsewhere at once, or after a while if PostgreSQL does not answer."""
         with suppress(Unavailable):
-            await self._register.forget_this_life()
+            await self._registry.forget_session()
 
     async def refresh_if_outdated(self) -> None:
         if self._unnoted:
             self._unnoted = False
-            await self._register.note_pulls(sorted(self._here.pulls), self._clock.now_ms())
+            await self._registry.note_pulls(sorted(self._here.pulls), self._clock.now_ms())
             await self._changed()
         elif self._outdated:
             await self._refresh()
 
     async def _refresh(self) -> None:
         self._outdated = False
-        self._known = await self._register.consumers(self._clock.now_ms() - SILENT_FOR_MS)
+        self._known = await self._registry.consumers(self._clock.now_ms() - SILENT_FOR_MS)
         self._served_elsewhere = frozenset(one.topic_id for one in self._known if one.node_id != self._node_id)
         self.on_change()
 
     async def _changed(self) -> None:
-        self._wakeups.tell(ConsumersChanged())
+        self._notifications.send(ConsumersChanged())
         await self._refresh()
 
     def _drop_old_pulls(self) -> None:
         oldest = time.monotonic() - PULLING_FOR
         self._here.pulls = {key: at for key, at in self._here.pulls.items() if at >= oldest}
 
-    def _hear(self, news: News | None) -> None:
-        if news is None or isinstance(news, ConsumersChanged):
+    def _on_notification(self, notification: Notification | None) -> None:
+        if notification is None or isinstance(notification, ConsumersChanged):
             self._outdated = True

@@ -1,35 +1,36 @@
-"""Takes what is due from one topic and gives it to those who can take it: one loop per topic and node.
+"""Leases what is due in one topic and gives it to the pulls and streams of this node: one loop per topic and node.
 
-    wait ──► look who has room ──► take what is due ──► hand it out ──► look ahead ──► wait
+    wait ──► look who has room ──► lease what is due ──► hand it over ──► look ahead ──► wait
 
-It waits for the next instant that it knows of, or until it is woken: by a taker, by a lease that was freed, by news of a
-message. Two ways lead to a lease. What was prefetched is leased by id and version at its moment, to the consumer that its
-bucket is dealt to. Where more is due than is known, whatever is due is taken in time order by one statement. Both check
-everything again in the database, so two nodes that serve the same topic can only waste time, not lease twice.
+It waits for the next instant that it knows of, or until it is woken: by a new receiver, by a lease that ended, by a
+notification of a message. Two ways lead to a lease. What was prefetched is leased by id and version at its instant, for the
+consumer that has its bucket. Where more is due than is known, whatever is due is leased in time order by one statement. Both
+check everything again in the database, so two nodes that serve the same topic can only waste time, not lease twice.
+
+Whether this node may lease at all is decided here: nobody is admitted, and nothing is leased, while it is not healthy.
 
 Dead rows, above all those that an old snapshot keeps alive, would have to be skipped at the beginning of every scan. So
-scans start at a floor that follows what was taken. News of something below lowers it; and because news may be lost, the
-whole past is scanned regularly.
+scans start at a floor that follows what was leased. A notification of something below lowers it; and because notifications
+may be lost, the whole past is scanned regularly.
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from meantime.clock import Clock
 from meantime.errors import MeantimeError, NotFound, StorageUnavailable
-from meantime.tasks import end
-from meantime.topics.catalog import Catalogue
-from meantime.topics.health import Health
-from meantime.topics.leasing.bucket_shares import Allotment, assign
+from meantime.tasks import end, start
+from meantime.topics.catalog import TopicCatalog
+from meantime.topics.leasing.bucket_shares import BucketShares, assign
 from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
-from meantime.topics.leasing.receivers import Consuming, Pull, Stream
+from meantime.topics.leasing.receivers import LeaseStream, PendingPull, Receiver
 from meantime.topics.meters import LATENESS, LEASED
 from meantime.topics.model import Due, Lease, Topic
 from meantime.topics.rules import MIN_AHEAD_MS, interleave
-from meantime.topics.storage.messages import FIRST_MS, HolderRow, Messages, Taker, Window
+from meantime.topics.storage.messages import FIRST_MS, HolderRow, LeaseDemand, MessageStore, Window
 
 HORIZON_MS = 1000
 PREFETCH = 1000
@@ -42,41 +43,50 @@ REST_FOR = 0.02
 log = structlog.get_logger(__name__)
 
 
-class Dispatcher:
-    def __init__(self, name: str, catalogue: Catalogue, messages: Messages, clock: Clock, health: Health) -> None:
+class LeaseDispatcher:
+    """`require_healthy` raises `Degraded` while this node may issue no lease."""
+
+    def __init__(
+        self,
+        name: str,
+        catalog: TopicCatalog,
+        messages: MessageStore,
+        clock: Clock,
+        require_healthy: Callable[[], None],
+    ) -> None:
+        self.require_healthy = require_healthy
         self._name = name
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._messages = messages
         self._clock = clock
-        self._health = health
-        self._takers: list[Consuming] = []
+        self._receivers: list[Receiver] = []
         self._upcoming = Upcoming(HELP_AFTER_MS, few=PREFETCH // 4, most=4 * PREFETCH)
-        self._allotment = Allotment()
+        self._shares = BucketShares()
         self._meanwhile: list[Due] | None = None
-        self._orphans: list[Lease] = []
+        self._undeliverable: list[Lease] = []
         self._unknown_ms = NEVER_MS
         self._alarm_ms = NEVER_MS
         self._backlog = True
         self._floor_ms = FIRST_MS
-        self._heard_ms = NEVER_MS
+        self._announced_ms = NEVER_MS
         self._full_scan_at = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def streams(self) -> list[Stream]:
-        return [taker for taker in self._takers if isinstance(taker, Stream)]
+    def streams(self) -> list[LeaseStream]:
+        return [receiver for receiver in self._receivers if isinstance(receiver, LeaseStream)]
 
-    def join(self, taker: Consuming) -> None:
-        self._takers.append(taker)
-        self._backlog = self._backlog or isinstance(taker, Stream)
+    def join(self, receiver: Receiver) -> None:
+        self._receivers.append(receiver)
+        self._backlog = self._backlog or isinstance(receiver, LeaseStream)
         self.wake()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name=f"dispatcher {self._name}")
+            self._task = start(self._run(), name=f"dispatcher {self._name}")
 
-    def leave(self, taker: Consuming) -> None:
-        if taker in self._takers:
-            self._takers.remove(taker)
+    def leave(self, receiver: Receiver) -> None:
+        if receiver in self._receivers:
+            self._receivers.remove(receiver)
         self.wake()
 
     async def stop(self) -> None:
@@ -87,9 +97,9 @@ class Dispatcher:
         self._wake.set()
 
     def arrived(self, dues: Sequence[Due]) -> None:
-        """Messages have a new place in time; this node made the change."""
-        self._hear(min((due.at_ms for due in dues), default=NEVER_MS))
-        if not self._takers:
+        """Messages have a new instant; this node made the change."""
+        self._announce(min((due.at_ms for due in dues), default=NEVER_MS))
+        if not self._receivers:
             self._backlog = True
             return
         if self._meanwhile is not None:
@@ -101,35 +111,35 @@ class Dispatcher:
             self.wake()
 
     def arrived_elsewhere(self, at_ms: int) -> None:
-        """Another node made the change, and says only when."""
-        self._hear(at_ms)
+        """Messages have a new instant; another node made the change, and says only the earliest."""
+        self._announce(at_ms)
         if at_ms < self._unknown_ms:
             self._unknown_ms = at_ms
             self.wake()
 
-    def _hear(self, at_ms: int) -> None:
+    def _announce(self, at_ms: int) -> None:
         """There is something at this instant, and a scan that is going on may have missed it."""
         self._floor_ms = min(self._floor_ms, at_ms)
-        self._heard_ms = min(self._heard_ms, at_ms)
+        self._announced_ms = min(self._announced_ms, at_ms)
 
     def doubt(self, consumer_id: str | None) -> None:
-        """What is believed of a consumer's leases (None: of all) may be wrong: who has no room may have some now."""
+        """What is known of a consumer's leases (None: of all) may be wrong: a stream without room may have some now."""
         for stream in self.streams:
             if consumer_id in (None, stream.consumer_id):
                 stream.doubtful = True
         self.wake()
 
-    def deal(self, allotment: Allotment) -> None:
+    def set_shares(self, shares: BucketShares) -> None:
         """Consumers came or went, here or elsewhere."""
-        if allotment != self._allotment:
-            self._allotment = allotment
+        if shares != self._shares:
+            self._shares = shares
             self._upcoming.forget()
-            self._hear(FIRST_MS)
+            self._announce(FIRST_MS)
             self._backlog = True
             self.wake()
 
     async def _run(self) -> None:
-        while self._takers:
+        while self._receivers:
             self._wake.clear()
             try:
                 rest = await self._round()
@@ -144,26 +154,25 @@ class Dispatcher:
 
     async def _round(self) -> float:
         """One look and what follows from it; the seconds to rest in any case before the next one."""
-        topic = await self._catalogue.get(self._name)
-        if not self._health.healthy:
-            return self._pause()
+        topic = await self._catalog.get(self._name)
+        try:
+            self.require_healthy()
+        except MeantimeError as error:
+            return self._pause(error)
         await self._resolve_doubts(topic)
         now_ms = self._clock.now_ms()
-        takers = [(taker, room) for taker in self._takers if (room := taker.room(now_ms))]
-        took = await self._take(topic, takers, now_ms) if takers else 0
+        receivers = [(receiver, room) for receiver in self._receivers if (room := receiver.room(now_ms))]
+        took = await self._take(topic, receivers, now_ms) if receivers else 0
         self._end_late_pulls()
-        await self._give_back(topic)
-        if takers and not self._backlog:
+        await self._release_undeliverable(topic)
+        if receivers and not self._backlog:
             await self._look_ahead(topic)
-        # Only what was due already when nothing could be taken is a reason to rest: somebody else is at it.
-        return REST_FOR if takers and not took and self._upcoming.due(now_ms) else 0.0
+        # Only what was due already when nothing could be leased is a reason to rest: another node is leasing it.
+        return REST_FOR if receivers and not took and self._upcoming.due(now_ms) else 0.0
 
-    def _pause(self) -> float:
-        """A node that cannot trust itself takes nothing; pulls are told why."""
-        try:
-            self._health.require_healthy()
-        except MeantimeError as error:
-            self._end_pulls(error)
+    def _pause(self, error: MeantimeError) -> float:
+        """Lease nothing for a moment; pulls are told why."""
+        self._end_pulls(error)
         self._backlog = True
         self._upcoming.forget()
         return 0.1
@@ -174,52 +183,52 @@ class Dispatcher:
                 stream.begin_look()
                 stream.finish_look(await self._messages.held_ids(topic, stream.consumer_id, self._clock.now_ms()))
 
-    async def _take(self, topic: Topic, takers: list[tuple[Consuming, int]], now_ms: int) -> int:
+    async def _take(self, topic: Topic, receivers: list[tuple[Receiver, int]], now_ms: int) -> int:
         leases: list[Lease] = []
-        untried = any(isinstance(taker, Pull) and not taker.tried for taker, _ in takers)
+        untried = any(isinstance(receiver, PendingPull) and not receiver.tried for receiver, _ in receivers)
         if self._backlog or untried or self._unknown_ms <= now_ms:
-            leases = await self._take_due(topic, takers, now_ms)
+            leases = await self._take_due(topic, receivers, now_ms)
         elif self._upcoming.due(now_ms):
-            leases = await self._take_known(topic, takers, now_ms)
-        for taker, _ in takers:
-            if isinstance(taker, Pull):
-                taker.tried = True
-        self._hand_out(leases, takers, now_ms)
+            leases = await self._take_known(topic, receivers, now_ms)
+        for receiver, _ in receivers:
+            if isinstance(receiver, PendingPull):
+                receiver.tried = True
+        self._hand_over(leases, receivers, now_ms)
         return len(leases)
 
-    async def _take_due(self, topic: Topic, takers: list[tuple[Consuming, int]], now_ms: int) -> list[Lease]:
-        """Whatever is due, the oldest first. A pull looks everywhere, streams in the buckets that are dealt to them."""
+    async def _take_due(self, topic: Topic, receivers: list[tuple[Receiver, int]], now_ms: int) -> list[Lease]:
+        """Whatever is due, the oldest first. A pull looks in all buckets, streams in their own."""
         full = time.monotonic() >= self._full_scan_at
-        pulling = any(isinstance(taker, Pull) for taker, _ in takers)
-        buckets = None if pulling else self._allotment.buckets
-        turns = interleave([room for _, room in takers], MOST_AT_ONCE)
-        window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets, self._allotment.alone)
+        pulling = any(isinstance(receiver, PendingPull) for receiver, _ in receivers)
+        buckets = None if pulling else self._shares.buckets
+        turns = interleave([room for _, room in receivers], MOST_AT_ONCE)
+        window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets, self._shares.exclusive)
         self._unknown_ms = NEVER_MS if self._unknown_ms <= now_ms else self._unknown_ms
         self._upcoming.forget()
-        self._heard_ms = NEVER_MS
+        self._announced_ms = NEVER_MS
         began = time.monotonic()
-        leases = await self._messages.lease_due(topic, [_taker(*pair) for pair in takers], turns, window, now_ms)
+        leases = await self._messages.lease_due(topic, [_demand(*pair) for pair in receivers], turns, window, now_ms)
         if full:
             self._plan_full_scan(began)
-        self._floor_ms = min(self._heard_ms, (leases[0].due_at_ms if leases else now_ms) - FLOOR_MARGIN_MS)
+        self._floor_ms = min(self._announced_ms, (leases[0].due_at_ms if leases else now_ms) - FLOOR_MARGIN_MS)
         self._backlog = len(leases) == len(turns)
         return leases
 
-    async def _take_known(self, topic: Topic, takers: list[tuple[Consuming, int]], now_ms: int) -> list[Lease]:
-        """What was prefetched, each for the consumer that its bucket is dealt to if that one has room."""
-        rooms: dict[str, Taker] = {}
-        for taker, room in takers:
-            other = rooms.get(taker.consumer_id)
-            rooms[taker.consumer_id] = _taker(taker, room + (other.room if other else 0))
-        dues = self._upcoming.take(now_ms, min(MOST_AT_ONCE, sum(room for _, room in takers)))
-        return await self._messages.lease_known(topic, assign(dues, rooms, self._allotment), now_ms)
+    async def _take_known(self, topic: Topic, receivers: list[tuple[Receiver, int]], now_ms: int) -> list[Lease]:
+        """What was prefetched, each for the consumer that has its bucket if that one has room."""
+        demands: dict[str, LeaseDemand] = {}
+        for receiver, room in receivers:
+            other = demands.get(receiver.consumer_id)
+            demands[receiver.consumer_id] = _demand(receiver, room + (other.room if other else 0))
+        dues = self._upcoming.take(now_ms, min(MOST_AT_ONCE, sum(room for _, room in receivers)))
+        return await self._messages.lease_known(topic, assign(dues, demands, self._shares), now_ms)
 
     async def _look_ahead(self, topic: Topic) -> None:
         """Prefetch what becomes due within the horizon, if it is not known far enough."""
         now_ms = self._clock.now_ms()
         if self._upcoming.look_again_ms(HORIZON_MS // 2) > now_ms:
             return
-        full = time.monotonic() >= self._full_scan_at or self._allotment.own is not None
+        full = time.monotonic() >= self._full_scan_at or self._shares.own is not None
         until_ms = now_ms + HORIZON_MS
         began = time.monotonic()
         self._meanwhile = []
@@ -229,75 +238,75 @@ class Dispatcher:
             meanwhile, self._meanwhile = self._meanwhile, None
         if full:
             self._plan_full_scan(began)
-        self._upcoming.replace(dues, until_ms, len(dues) == PREFETCH, self._allotment.own)
-        self._backlog = self._allotment.own is None and self._upcoming.known_until_ms <= now_ms
+        self._upcoming.replace(dues, until_ms, len(dues) == PREFETCH, self._shares.own)
+        self._backlog = self._shares.own is None and self._upcoming.known_until_ms <= now_ms
         self.arrived(meanwhile)
 
     def _plan_full_scan(self, began: float) -> None:
-        """Not sooner than it is worth: where it is slow, it is done more seldom."""
+        """Where it is slow, it is done less often."""
         took = time.monotonic() - began
         self._full_scan_at = time.monotonic() + max(FULL_SCAN_EVERY, 20 * took)
 
-    def _hand_out(self, leases: Sequence[Lease], takers: list[tuple[Consuming, int]], now_ms: int) -> None:
+    def _hand_over(self, leases: Sequence[Lease], receivers: list[tuple[Receiver, int]], now_ms: int) -> None:
         shares: dict[str, list[Lease]] = {}
         for lease in leases:
             shares.setdefault(lease.consumer_id, []).append(lease)
         LATENESS.observe([max(0, now_ms - lease.due_at_ms) / 1000 for lease in leases])
-        for taker, room in takers:
-            share = shares.get(taker.consumer_id, [])
-            mine, shares[taker.consumer_id] = share[:room], share[room:]
-            if mine and not taker.offer(mine):
-                self._orphans += mine
+        for receiver, room in receivers:
+            share = shares.get(receiver.consumer_id, [])
+            mine, shares[receiver.consumer_id] = share[:room], share[room:]
+            if mine and not receiver.offer(mine):
+                self._undeliverable += mine
             elif mine:
-                LEASED.labels("pull" if isinstance(taker, Pull) else "push").inc(len(mine))
-                self._account(taker, mine)
+                LEASED.labels("pull" if isinstance(receiver, PendingPull) else "push").inc(len(mine))
+                self._account(receiver, mine)
 
-    async def _give_back(self, topic: Topic) -> None:
-        """What was leased for somebody who had gone meanwhile is free again at once."""
-        orphans, self._orphans = self._orphans, []
-        if orphans:
+    async def _release_undeliverable(self, topic: Topic) -> None:
+        """What was leased for a caller who had gone meanwhile is free again at once."""
+        undeliverable, self._undeliverable = self._undeliverable, []
+        if undeliverable:
             now_ms = self._clock.now_ms()
             rows = [
                 HolderRow(topic.topic_id, one.id, one.version, one.consumer_id, now_ms + MIN_AHEAD_MS)
-                for one in sorted(orphans, key=lambda one: one.id)
+                for one in sorted(undeliverable, key=lambda one: one.id)
             ]
             await self._messages.release(rows, now_ms)
             self._unknown_ms = min(self._unknown_ms, now_ms + MIN_AHEAD_MS)
 
-    def _account(self, taker: Consuming, leases: Sequence[Lease]) -> None:
-        """What a consumer pulls counts against the buffer of its stream."""
+    def _account(self, receiver: Receiver, leases: Sequence[Lease]) -> None:
+        """Leases that a consumer pulls count against the buffer of its stream."""
         for stream in self.streams:
-            if stream is not taker and stream.consumer_id == taker.consumer_id:
+            if stream is not receiver and stream.consumer_id == receiver.consumer_id:
                 for lease in leases:
                     stream.hold(lease.id, lease.at_ms)
 
     def _end_late_pulls(self) -> None:
         now_ms = self._clock.now_ms()
-        for taker in list(self._takers):
-            if isinstance(taker, Pull):
-                if taker.tried and taker.deadline_ms <= now_ms:
-                    taker.offer([])
-                if taker.answer.done():
-                    self._takers.remove(taker)
+        for receiver in list(self._receivers):
+            if isinstance(receiver, PendingPull):
+                if receiver.tried and receiver.deadline_ms <= now_ms:
+                    receiver.offer([])
+                if receiver.answer.done():
+                    self._receivers.remove(receiver)
 
     def _end_pulls(self, error: MeantimeError) -> None:
-        for taker in [taker for taker in self._takers if isinstance(taker, Pull)]:
-            taker.end(error)
-            self._takers.remove(taker)
+        for receiver in [receiver for receiver in self._receivers if isinstance(receiver, PendingPull)]:
+            receiver.end(error)
+            self._receivers.remove(receiver)
 
     def _end_all(self, error: MeantimeError) -> None:
-        for taker in self._takers:
-            taker.end(error)
-        self._takers.clear()
+        for receiver in self._receivers:
+            receiver.end(error)
+        self._receivers.clear()
 
     def _next_ms(self) -> int:
         """The next instant at which there is something to do, without being woken."""
         now_ms = self._clock.now_ms()
-        rooms = [(taker, taker.room(now_ms)) for taker in self._takers]
+        rooms = [(receiver, receiver.room(now_ms)) for receiver in self._receivers]
         instants = [
-            taker.deadline_ms if isinstance(taker, Pull) else taker.next_end_ms
-            for taker, room in rooms
-            if isinstance(taker, Pull) or not room
+            receiver.deadline_ms if isinstance(receiver, PendingPull) else receiver.next_end_ms
+            for receiver, room in rooms
+            if isinstance(receiver, PendingPull) or not room
         ]
         if any(room for _, room in rooms):
             instants += [self._upcoming.next_ms, self._unknown_ms, self._upcoming.look_again_ms(HORIZON_MS // 2)]
@@ -307,7 +316,7 @@ class Dispatcher:
     async def _wait(self, rest: float) -> None:
         if rest:
             await asyncio.sleep(rest)
-        if self._wake.is_set() or not self._takers:
+        if self._wake.is_set() or not self._receivers:
             return
         self._alarm_ms = self._next_ms()
         ahead = (self._alarm_ms - self._clock.now_ms()) / 1000
@@ -321,5 +330,5 @@ class Dispatcher:
             alarm.cancel()
 
 
-def _taker(taker: Consuming, room: int) -> Taker:
-    return Taker(taker.consumer_id, taker.lease_ms, room)
+def _demand(receiver: Receiver, room: int) -> LeaseDemand:
+    return LeaseDemand(receiver.consumer_id, receiver.lease_ms, room)

@@ -1,7 +1,7 @@
-"""What this node believes to become due soon: ids and versions, ordered by when they are to be taken.
+"""What becomes due soon, as far as this node knows: ids and versions, ordered by when they are to be leased.
 
-It is a belief: each is leased only if its version still holds. Everything up to `known_until_ms` has been looked for; what
-lies beyond is not known yet. A message of a bucket that another node serves is left to that node for a moment, then
+It may be out of date: each is leased only if its version still holds. Everything up to `known_until_ms` has been looked for;
+what lies beyond is not known yet. A message of a bucket that another node serves is left to that node for a moment, then
 helped with.
 """
 
@@ -37,7 +37,7 @@ class Upcoming:
             self._push(due)
 
     def add(self, due: Due) -> bool:
-        """News of one message. False when there are too many to remember: look again instead."""
+        """One more message. False when there are too many to remember: look again instead."""
         if due.at_ms > self.known_until_ms:
             return True
         if len(self._heap) >= self._most:

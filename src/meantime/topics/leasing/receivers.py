@@ -1,4 +1,4 @@
-"""Those who take messages on this node: a pull takes once, a stream as long as it lasts and has room.
+"""Who receives leases on this node: a pull once, a stream as long as it lasts and has room.
 
 A stream's room is its buffer less the leases that its consumer holds, wherever they were taken. What is offered to a
 stream waits in its queue and can never be more than the buffer, so that a slow consumer costs memory, not time.
@@ -12,8 +12,8 @@ from meantime.topics.leasing.prefetch import NEVER_MS
 from meantime.topics.model import Lease
 
 
-class Pull:
-    """Ends with the first leases, or empty-handed at its deadline."""
+class PendingPull:
+    """Ends with the first leases, or with none at its deadline."""
 
     def __init__(self, consumer_id: str, lease_ms: int, limit: int, deadline_ms: int) -> None:
         self.consumer_id = consumer_id
@@ -27,7 +27,7 @@ class Pull:
         return 0 if self.answer.done() else self._limit
 
     def offer(self, leases: Sequence[Lease]) -> bool:
-        """False when nobody is there any more to take them."""
+        """False when the caller has gone and cannot have them."""
         if self.answer.done():
             return False
         self.answer.set_result(list(leases))
@@ -38,7 +38,7 @@ class Pull:
             self.answer.set_exception(reason)
 
 
-class Stream:
+class LeaseStream:
     """`held` is when each lease of the consumer ends, as far as this node knows; `doubtful` when it may not be so."""
 
     def __init__(self, consumer_id: str, lease_ms: int, buffer: int) -> None:
@@ -50,7 +50,7 @@ class Stream:
         self._next_end_ms = NEVER_MS
         self._freed_while_looking: set[str] = set()
         self._queue: list[Lease] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._end: MeantimeError | None = None
 
     def room(self, now_ms: int) -> int:
@@ -90,21 +90,21 @@ class Stream:
         for lease in leases:
             self.hold(lease.id, lease.at_ms)
         self._queue += leases
-        self._news.set()
+        self._changed.set()
         return True
 
     def end(self, reason: MeantimeError) -> None:
         self._end = reason
-        self._news.set()
+        self._changed.set()
 
     async def next(self, patience: float) -> list[Lease]:
         """All that is waiting to be sent, or nothing after `patience` seconds; raises when the stream has been ended."""
         if not self._queue and not self._end:
-            self._news.clear()
+            self._changed.clear()
             loop = asyncio.get_running_loop()
-            alarm = loop.call_later(patience, self._news.set)
+            alarm = loop.call_later(patience, self._changed.set)
             try:
-                await self._news.wait()
+                await self._changed.wait()
             finally:
                 alarm.cancel()
         if self._end:
@@ -113,4 +113,4 @@ class Stream:
         return leases
 
 
-Consuming = Pull | Stream
+Receiver = PendingPull | LeaseStream

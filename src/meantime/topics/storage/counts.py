@@ -1,10 +1,11 @@
-"""*See the future*: how many messages stand where, by status.
+"""How many messages become due when, by status.
 
-What nobody holds is counted from its index, without reading messages; leases, which are few, are counted apart.
+What is not leased is counted from its index, without reading messages; leases, which are few, are counted apart.
 """
 
 from collections import Counter
 
+from meantime.clock import Clock
 from meantime.database.arrays import texts
 from meantime.database.queries import load
 from meantime.database.statements import Statements
@@ -15,12 +16,13 @@ from meantime.topics.storage.messages import FIRST_MS, LAST_MS
 MOST_SLOTS = 10_000
 
 
-class Counting:
-    def __init__(self, statements: Statements) -> None:
+class MessageCounts:
+    def __init__(self, statements: Statements, clock: Clock) -> None:
         self._statements = statements
+        self._clock = clock
         self._sql = {**load("meantime.topics.storage", "messages.sql"), **load("meantime.topics.duties", "upkeep.sql")}
 
-    async def load(self, topic: Topic, from_ms: int, to_ms: int, step_ms: int, now_ms: int) -> list[Slot]:
+    async def load(self, topic: Topic, from_ms: int, to_ms: int, step_ms: int) -> list[Slot]:
         """Every slot of the range, the empty ones too."""
         if not 1 <= step_ms <= LAST_MS:
             raise Invalid("step_ms must be at least 1", field="step_ms")
@@ -30,11 +32,12 @@ class Counting:
         if slots > MOST_SLOTS:
             raise Invalid(f"that would be {slots} slots; at most {MOST_SLOTS} are listed", maximum=MOST_SLOTS)
         _check_instants(from_ms, to_ms)
-        waiting, processing, available = await self._slots(topic, from_ms, to_ms, step_ms, now_ms)
+        waiting, processing, available = await self._slots(topic, from_ms, to_ms, step_ms, self._clock.now_ms())
         return [Slot(from_ms + slot * step_ms, waiting[slot], processing[slot], available[slot]) for slot in range(slots)]
 
-    async def counts(self, topic: Topic, from_ms: int | None, to_ms: int | None, now_ms: int) -> Counts:
-        """How many there are in a range, or (None) without a border."""
+    async def counts(self, topic: Topic, from_ms: int | None = None, to_ms: int | None = None) -> Counts:
+        """How many there are in a range, or (None) without a bound."""
+        now_ms = self._clock.now_ms()
         from_ms = FIRST_MS if from_ms is None else max(from_ms, FIRST_MS)
         to_ms = LAST_MS if to_ms is None else min(to_ms, LAST_MS)
         if to_ms <= from_ms:
@@ -55,14 +58,15 @@ class Counting:
             (available if past else processing)[slot] += count
         return waiting, processing, available
 
-    async def outstanding(self, topic: Topic, consumers: list[str], now_ms: int) -> dict[str, int]:
+    async def outstanding(self, topic: Topic, consumers: list[str]) -> dict[str, int]:
         """How many leases each of them holds."""
-        params = {"topic_id": topic.topic_id, "consumers": texts(consumers), "now_ms": now_ms}
+        params = {"topic_id": topic.topic_id, "consumers": texts(consumers), "now_ms": self._clock.now_ms()}
         rows = await self._statements.run(self._sql["outstanding"], params)
         return {row[0]: row[1] for row in rows}
 
-    async def due_per_second(self, topic: Topic, now_ms: int, seconds: int) -> list[int]:
+    async def due_per_second(self, topic: Topic, seconds: int) -> list[int]:
         """How many become due in each of the next seconds."""
+        now_ms = self._clock.now_ms()
         params = {"topic_id": topic.topic_id, "now_ms": now_ms, "until_ms": now_ms + seconds * 1000}
         found = {row[0]: row[1] for row in await self._statements.run(self._sql["due_per_second"], params)}
         return [found.get(second, 0) for second in range(seconds)]

@@ -13,14 +13,14 @@ from meantime.topics.model import Consumer, Settings, Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Condemned:
+class DeletedTopic:
     """A deleted topic whose messages are being removed."""
 
     topic_id: int
     deleted_at_ms: int
 
 
-class Directory:
+class TopicStore:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
         self._sql = load("meantime.topics.storage", "directory.sql")
@@ -28,12 +28,12 @@ class Directory:
     async def all(self) -> list[Topic]:
         return [_topic(row) for row in await self._statements.run(self._sql["all_topics"], {})]
 
-    async def find(self, name: str) -> Topic | Condemned | None:
+    async def find(self, name: str) -> Topic | DeletedTopic | None:
         rows = await self._statements.run(self._sql["topic"], {"name": name})
         if not rows:
             return None
         *row, deleted_at_ms = rows[0]
-        return _topic(row) if deleted_at_ms is None else Condemned(row[0], deleted_at_ms)
+        return _topic(row) if deleted_at_ms is None else DeletedTopic(row[0], deleted_at_ms)
 
     async def add(self, name: str, settings: Settings, now_ms: int) -> bool:
         """False when there is one of that name already."""
@@ -41,34 +41,34 @@ class Directory:
         return bool(await self._statements.run(self._sql["add_topic"], params))
 
     async def change(self, topic: Topic, settings: Settings) -> bool:
-        """False when somebody else has changed it meanwhile."""
+        """False when another node has changed it meanwhile."""
         params = {"topic_id": topic.topic_id, "revision": topic.revision, **msgspec.structs.asdict(settings)}
         return bool(await self._statements.run(self._sql["change_topic"], params))
 
-    async def condemn(self, name: str, now_ms: int) -> bool:
+    async def mark_deleted(self, name: str, now_ms: int) -> bool:
         return bool(await self._statements.run(self._sql["condemn_topic"], {"name": name, "now_ms": now_ms}))
 
-    async def condemned(self) -> list[Condemned]:
-        return [Condemned(*row) for row in await self._statements.run(self._sql["condemned_topics"], {})]
+    async def all_deleted(self) -> list[DeletedTopic]:
+        return [DeletedTopic(*row) for row in await self._statements.run(self._sql["condemned_topics"], {})]
 
     async def drop(self, topic_id: int, before_ms: int) -> None:
         await self._statements.run(self._sql["drop_topic"], {"topic_id": topic_id, "before_ms": before_ms})
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One life of a node's process."""
+class NodeSession:
+    """One run of a node's process."""
 
     node_id: str
     session_id: str
 
 
-class Register:
-    """Who takes messages, in the whole cluster. A consumer that gave no sign of life since `silent_ms` is gone."""
+class ConsumerRegistry:
+    """The consumers of the whole cluster. One whose node has not renewed its registration since `silent_ms` is gone."""
 
-    def __init__(self, statements: Statements, life: Life) -> None:
+    def __init__(self, statements: Statements, session: NodeSession) -> None:
         self._statements = statements
-        self._life = {"node_id": life.node_id, "session_id": life.session_id}
+        self._session = {"node_id": session.node_id, "session_id": session.session_id}
         self._sql = load("meantime.topics.storage", "directory.sql")
 
     async def claim(self, topic_id: int, consumer_id: str, buffer: int, now_ms: int, silent_ms: int) -> bool:
@@ -81,27 +81,27 @@ class Register:
             "now_ms": now_ms,
             "silent_ms": silent_ms,
         }
-        return bool(await self._statements.run(self._sql["claim_consumer"], params | self._life))
+        return bool(await self._statements.run(self._sql["claim_consumer"], params | self._session))
 
     async def note_pulls(self, pulls: Sequence[tuple[int, str]], now_ms: int) -> None:
         topic_ids, consumers = int4s([pull[0] for pull in pulls]), texts([pull[1] for pull in pulls])
         params: dict[str, Any] = {"topic_ids": topic_ids, "consumers": consumers, "now_ms": now_ms}
-        await self._statements.run(self._sql["note_consumers"], params | self._life)
+        await self._statements.run(self._sql["note_consumers"], params | self._session)
 
-    async def beat(self, now_ms: int) -> set[tuple[int, str]]:
+    async def renew(self, now_ms: int) -> set[tuple[int, str]]:
         """The streams of this process that are still its own."""
-        rows = await self._statements.run(self._sql["beat"], {"now_ms": now_ms} | self._life)
+        rows = await self._statements.run(self._sql["beat"], {"now_ms": now_ms} | self._session)
         return {(row[0], row[1]) for row in rows}
 
     async def release(self, topic_id: int, consumer_id: str) -> None:
         params = {"topic_id": topic_id, "consumer_id": consumer_id, "mode": "push"}
-        await self._statements.run(self._sql["release_consumer"], params | self._life)
+        await self._statements.run(self._sql["release_consumer"], params | self._session)
 
-    async def forget_former_life(self) -> None:
-        await self._statements.run(self._sql["forget_node"], self._life)
+    async def forget_earlier_sessions(self) -> None:
+        await self._statements.run(self._sql["forget_node"], self._session)
 
-    async def forget_this_life(self) -> None:
-        await self._statements.run(self._sql["forget_session"], self._life)
+    async def forget_session(self) -> None:
+        await self._statements.run(self._sql["forget_session"], self._session)
 
     async def forget_silent(self, silent_ms: int) -> None:
         await self._statements.run(self._sql["forget_silent"], {"silent_ms": silent_ms})

@@ -14,7 +14,7 @@ from psycopg.errors import UniqueViolation
 from meantime.database.arrays import bools, byte_strings, int4s, int8s, texts
 from meantime.database.queries import load
 from meantime.database.statements import Rows, Statements
-from meantime.topics.model import Due, Lease, Message, NewMessage, Position, Topic
+from meantime.topics.model import Due, Lease, NewMessage, Position, StoredMessage, Topic
 
 Key = tuple[int, str]
 """(topic_id, id)"""
@@ -48,8 +48,8 @@ class OwnerRow(msgspec.Struct, frozen=True):
     dedupe_ms: int = 0
 
 
-class Taker(msgspec.Struct, frozen=True):
-    """Somebody who can take messages now. `room` is how many."""
+class LeaseDemand(msgspec.Struct, frozen=True):
+    """How many messages (`room`) a consumer can take now, and for how long each is leased."""
 
     consumer_id: str
     lease_ms: int
@@ -57,16 +57,16 @@ class Taker(msgspec.Struct, frozen=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Which due messages may be taken: from `floor_ms` to `due_ms`, in these buckets or (None) in all. `alone` when nobody
-    else is known to take from the topic."""
+    """Which due messages may be leased: from `floor_ms` to `due_ms`, in these buckets or (None) in all. `exclusive` when no
+    other node is known to lease from the topic."""
 
     floor_ms: int
     due_ms: int
     buckets: tuple[int, ...] | None
-    alone: bool = False
+    exclusive: bool = False
 
 
-class Messages:
+class MessageStore:
     def __init__(self, statements: Statements, remember_ms: int) -> None:
         self._statements = statements
         self._remember_ms = remember_ms
@@ -99,7 +99,7 @@ class Messages:
         return await self._statements.count(self._sql["insert_messages_alike"], params)
 
     async def lease_due(
-        self, topic: Topic, takers: Sequence[Taker], turns: Sequence[int], window: Window, now_ms: int
+        self, topic: Topic, demands: Sequence[LeaseDemand], turns: Sequence[int], window: Window, now_ms: int
     ) -> list[Lease]:
         """Lease what is due, in time order; message n goes to `takers[turns[n]]`."""
         params = {
@@ -112,27 +112,27 @@ class Messages:
             "limit": len(turns),
             "max_attempts": topic.settings.max_attempts,
         }
-        if len(takers) == 1:
-            (taker,) = takers
-            params |= {"consumer_id": taker.consumer_id, "lease_ms": taker.lease_ms}
-            sql = self._sql["lease_due_alone" if window.alone else "lease_due"]
-            return _own_leases(await self._statements.run(sql, params), taker, now_ms)
+        if len(demands) == 1:
+            (demand,) = demands
+            params |= {"consumer_id": demand.consumer_id, "lease_ms": demand.lease_ms}
+            sql = self._sql["lease_due_exclusive" if window.exclusive else "lease_due"]
+            return _own_leases(await self._statements.run(sql, params), demand, now_ms)
         params |= {
             "turns": int4s([turn + 1 for turn in turns]),
-            "consumers": texts([taker.consumer_id for taker in takers]),
-            "leases_ms": int8s([taker.lease_ms for taker in takers]),
+            "consumers": texts([demand.consumer_id for demand in demands]),
+            "leases_ms": int8s([demand.lease_ms for demand in demands]),
         }
         return _leases(await self._statements.run(self._sql["lease_due_shared"], params))
 
-    async def lease_known(self, topic: Topic, known: Sequence[tuple[Due, Taker]], now_ms: int) -> list[Lease]:
+    async def lease_known(self, topic: Topic, known: Sequence[tuple[Due, LeaseDemand]], now_ms: int) -> list[Lease]:
         """Lease what was prefetched, each for its consumer, as far as the version still holds."""
         pairs = sorted(known, key=lambda pair: pair[0].id)
         params = {
             "topic_ids": int4s([topic.topic_id] * len(pairs)),
             "ids": texts([due.id for due, _ in pairs]),
             "versions": int8s([due.version for due, _ in pairs]),
-            "consumers": texts([taker.consumer_id for _, taker in pairs]),
-            "leases_ms": int8s([taker.lease_ms for _, taker in pairs]),
+            "consumers": texts([demand.consumer_id for _, demand in pairs]),
+            "leases_ms": int8s([demand.lease_ms for _, demand in pairs]),
             "max_attempts": topic.settings.max_attempts,
             "now_ms": now_ms,
         }
@@ -191,11 +191,11 @@ class Messages:
         found = await self._statements.run(self._sql["positions"], params)
         return {(row[0], row[1]): Position(*row[1:]) for row in found}
 
-    async def message(self, topic: Topic, message_id: str) -> Message | None:
+    async def message(self, topic: Topic, message_id: str) -> StoredMessage | None:
         rows = await self._statements.run(self._sql["message"], {"topic_id": topic.topic_id, "id": message_id})
-        return Message(*rows[0]) if rows else None
+        return StoredMessage(*rows[0]) if rows else None
 
-    async def of_group(self, topic: Topic, group: str, after: str, limit: int, now_ms: int) -> list[Message]:
+    async def of_group(self, topic: Topic, group: str, after: str, limit: int, now_ms: int) -> list[StoredMessage]:
         params = {
             "topic_id": topic.topic_id,
             "producer_group": group,
@@ -204,7 +204,7 @@ class Messages:
             "soon_ms": now_ms + ANY_DRIFT_MS,
         }
         rows = await self._statements.run(self._sql["messages_of_group"], params, prepare=False)
-        return [Message(*row) for row in rows]
+        return [StoredMessage(*row) for row in rows]
 
     def _memory(self, rows: Sequence[HolderRow] | Sequence[OwnerRow], now_ms: int, least_ms: int) -> dict[str, Any]:
         """Until when a deleted id counts as taken, and until when it is known at all."""
@@ -253,12 +253,12 @@ def _instants(rows: Sequence[HolderRow] | Sequence[OwnerRow]) -> dict[str, Any]:
     return {"ats": int8s([row.at_ms for row in rows])}
 
 
-def _own_leases(rows: Rows, taker: Taker, now_ms: int) -> list[Lease]:
-    """Of one taker: what is the same for all was not asked for."""
-    end_ms, consumer_id = now_ms + taker.lease_ms, taker.consumer_id
+def _own_leases(rows: Rows, demand: LeaseDemand, now_ms: int) -> list[Lease]:
+    """Of one consumer: what is the same for all was not asked for."""
+    end_ms, consumer_id = now_ms + demand.lease_ms, demand.consumer_id
     leases = [
-        Lease(id, version, end_ms, due_ms, wished_ms, attempts, consumer_id, group, is_json, body, letter)
-        for id, version, due_ms, wished_ms, attempts, group, is_json, body, letter in rows
+        Lease(id, version, end_ms, due_ms, wished_ms, attempts, consumer_id, group, is_json, body, envelope)
+        for id, version, due_ms, wished_ms, attempts, group, is_json, body, envelope in rows
     ]
     leases.sort(key=attrgetter("due_at_ms"))
     return leases

@@ -64,7 +64,7 @@ WHERE id = ANY (ARRAY(
 )) AND topic_id + 0 = %(topic_id)s AND stage + 0 = 0 AND at_ms + 0 <= %(due_ms)s
 RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
 
--- name: lease_due_alone
+-- name: lease_due_exclusive
 -- The same where nobody else is known to take from this topic: the rows are not locked first, which is a tenth of the work. A
 -- row that somebody changes at this very moment is waited for, and then taken only if it is still due.
 UPDATE topic_messages

@@ -1,8 +1,8 @@
-"""News between nodes: something becomes due soon, a consumer's leases changed, a topic or the consumers changed.
+"""Notifications between nodes: something becomes due soon, a consumer's leases changed, a topic or the consumers changed.
 
-News only saves time. Whoever hears nothing finds out by looking at the database now and then, so news may be late, doubled
-or lost. They are sent after the commit and outside of it: PostgreSQL lets only one transaction with a NOTIFY commit at a
-time.
+They only save time. A node that gets none finds out by looking at the database now and then, so a notification may be late,
+doubled or lost. They are sent after the commit and outside of it: PostgreSQL lets only one transaction with a NOTIFY commit
+at a time.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import structlog
 
 from meantime.database.statements import Statements
 from meantime.errors import StorageUnavailable
+from meantime.tasks import start
 
 CHANNEL = "meantime_topics"
 _MOST_BYTES = 7000
@@ -40,74 +41,76 @@ class TopicChanged(msgspec.Struct, frozen=True, tag="topic"):
 
 
 class ConsumersChanged(msgspec.Struct, frozen=True, tag="consumers"):
-    """Somebody came or went."""
+    """A consumer came or went."""
 
 
-News = Arrived | Freed | TopicChanged | ConsumersChanged
-Hearer = Callable[[News | None], None]
-"""Gets None when news may have been missed."""
+Notification = Arrived | Freed | TopicChanged | ConsumersChanged
+Subscriber = Callable[[Notification | None], None]
+"""Gets None when notifications may have been missed."""
 
 
-class Letter(msgspec.Struct, frozen=True):
+class Envelope(msgspec.Struct, frozen=True):
+    """One payload of NOTIFY. `sender` is the session of a node, which ignores its own."""
+
     sender: str
-    news: list[News]
+    news: list[Notification]
 
 
-class Listening(Protocol):
-    """What is needed of the listener that a process has."""
+class NotificationListener(Protocol):
+    """What is needed of the process's listener."""
 
     def subscribe(self, channel: str, subscriber: Callable[[str | None], None]) -> None: ...
 
 
-class Wakeups:
-    def __init__(self, statements: Statements, listener: Listening, sender: str) -> None:
+class Notifications:
+    def __init__(self, statements: Statements, listener: NotificationListener, sender: str) -> None:
         self._statements = statements
         self._sender = sender
-        self._hearers: list[Hearer] = []
-        self._outbox: dict[object, News] = {}
+        self._subscribers: list[Subscriber] = []
+        self._outbox: dict[object, Notification] = {}
         self._sending: asyncio.Task[None] | None = None
-        listener.subscribe(CHANNEL, self._hear)
+        listener.subscribe(CHANNEL, self._receive)
 
-    def on_news(self, hearer: Hearer) -> None:
-        self._hearers.append(hearer)
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.append(subscriber)
 
-    def tell(self, news: News) -> None:
-        """Send to all other nodes soon; what is said twice meanwhile is sent once."""
-        if isinstance(news, Arrived):
-            before = self._outbox.get(("arrived", news.topic_id))
-            if isinstance(before, Arrived) and before.at_ms <= news.at_ms:
+    def send(self, notification: Notification) -> None:
+        """Send to all other nodes soon; what is repeated before that is sent once."""
+        if isinstance(notification, Arrived):
+            before = self._outbox.get(("arrived", notification.topic_id))
+            if isinstance(before, Arrived) and before.at_ms <= notification.at_ms:
                 return
-            self._outbox["arrived", news.topic_id] = news
+            self._outbox["arrived", notification.topic_id] = notification
         else:
-            self._outbox[news] = news
+            self._outbox[notification] = notification
         if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send(), name="topics-news")
+            self._sending = start(self._send(), name="topics notifications")
 
     async def _send(self) -> None:
         while self._outbox:
-            news, self._outbox = list(self._outbox.values()), {}
+            waiting, self._outbox = list(self._outbox.values()), {}
             try:
-                for payload in self._letters(news):
+                for payload in self._payloads(waiting):
                     await self._statements.run("SELECT pg_notify(%(channel)s, %(payload)s)", payload)
             except StorageUnavailable as error:
-                log.info("news_not_sent", error=error.detail)
+                log.info("notifications_not_sent", count=len(waiting), detail=error.detail)
 
-    def _letters(self, news: list[News]) -> list[dict[str, str]]:
-        text = msgspec.json.encode(Letter(self._sender, news))
-        if len(text) > _MOST_BYTES and len(news) > 1:
-            half = len(news) // 2
-            return self._letters(news[:half]) + self._letters(news[half:])
+    def _payloads(self, waiting: list[Notification]) -> list[dict[str, str]]:
+        text = msgspec.json.encode(Envelope(self._sender, waiting))
+        if len(text) > _MOST_BYTES and len(waiting) > 1:
+            half = len(waiting) // 2
+            return self._payloads(waiting[:half]) + self._payloads(waiting[half:])
         return [{"channel": CHANNEL, "payload": text.decode()}]
 
-    def _hear(self, payload: str | None) -> None:
+    def _receive(self, payload: str | None) -> None:
         if payload is None:
-            self._pass_on(None)
+            self._deliver(None)
             return
-        letter = msgspec.json.decode(payload, type=Letter)
-        if letter.sender != self._sender:
-            for news in letter.news:
-                self._pass_on(news)
+        envelope = msgspec.json.decode(payload, type=Envelope)
+        if envelope.sender != self._sender:
+            for notification in envelope.news:
+                self._deliver(notification)
 
-    def _pass_on(self, news: News | None) -> None:
-        for hearer in self._hearers:
-            hearer(news)
+    def _deliver(self, notification: Notification | None) -> None:
+        for subscriber in self._subscribers:
+            subscriber(notification)
