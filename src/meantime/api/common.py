@@ -9,7 +9,7 @@ from litestar.datastructures import CacheControlHeader
 from meantime import metrics
 from meantime.api.dependencies import TheCluster
 from meantime.api.problems import problem, respond
-from meantime.cluster.reports import ClockReport, NodeReport
+from meantime.cluster.view import ClockReport, NodeReport
 
 NO_STORE = CacheControlHeader(no_store=True)
 

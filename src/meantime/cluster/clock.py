@@ -1,6 +1,6 @@
 """Cluster time: pure arithmetic over exchanged clock readings, and the clock that is made of it.
 
-A node measures all clocks, its own wall clock included, against its *steady* clock, which nobody can set (monotonic, with
+A node measures all clocks, its own wall clock included, against its *steady* clock, which cannot be set (monotonic, with
 an arbitrary origin). A question to a peer gives four readings, as in NTP: asked (steady, here), received and answered (wall,
 there), returned (steady, here). They tell how far the peer's wall clock is ahead of the steady clock, to within half the
 round trip; of the last few the one with the shortest round trip is the best. Cluster time is the median of all wall clocks:
@@ -32,7 +32,7 @@ def steady_us() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ClockSample:
     asked_us: int
     received_us: int
     answered_us: int
@@ -53,8 +53,8 @@ class Sample:
         """The true offset is at most this far from `offset_us`."""
         return self.round_trip_us / 2
 
-    def agrees_with(self, other: "Sample") -> bool:
-        """Whether both can be true of clocks that nobody has set in between."""
+    def agrees_with(self, other: "ClockSample") -> bool:
+        """Whether both can be true of clocks that were not set in between."""
         return abs(self.offset_us - other.offset_us) <= self.error_us + other.error_us + SLACK_US
 
 
@@ -62,9 +62,9 @@ class Sample:
 class PeerClock:
     """The last samples of one peer's clock, oldest first."""
 
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[ClockSample, ...] = ()
 
-    def after(self, sample: Sample) -> "PeerClock":
+    def after(self, sample: ClockSample) -> "PeerClock":
         """A sample that contradicts an earlier one means that a clock was set: what is older than that is void."""
         if sample.round_trip_us < 0:
             return self
@@ -72,12 +72,12 @@ class PeerClock:
         return PeerClock((*agreeing, sample)[-KEPT_SAMPLES:])
 
     @property
-    def best(self) -> Sample | None:
+    def best(self) -> ClockSample | None:
         return min(self.samples, key=lambda sample: sample.round_trip_us, default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Reckoning:
+class ClockEstimate:
     """`cluster_us`: how far cluster time is ahead of the steady clock; `own_us`: the same of this node's wall clock."""
 
     cluster_us: float
@@ -95,17 +95,17 @@ class Reckoning:
         return self.error_us / 1000
 
 
-def reckon(own_us: float, best_samples: Iterable[Sample]) -> Reckoning:
+def estimate_cluster_time(own_us: float, best_samples: Iterable[ClockSample]) -> ClockEstimate:
     """The median over all nodes, given the best sample of each peer; alone, one's own clock is right."""
     samples = list(best_samples)
     median = statistics.median([own_us, *(sample.offset_us for sample in samples)])
-    return Reckoning(median, own_us, error_us=max((sample.error_us for sample in samples), default=0.0))
+    return ClockEstimate(median, own_us, error_us=max((sample.error_us for sample in samples), default=0.0))
 
 
 class ClusterClock:
     """Cluster time as a `Clock`.
 
-    It runs by the steady clock and is adjusted to each new reckoning. It does not go backwards, with one exception: a
+    It runs by the steady clock and is adjusted to each new estimate. It does not go backwards, with one exception: a
     correction to later is made at once; one to earlier by less than `step_us` is made by standing still until time has
     caught up; a greater one is a step back. The step is the distance at which a node is degraded, so no lease and no
     relative instant is issued while it is taken.

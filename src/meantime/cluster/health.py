@@ -19,19 +19,27 @@ inactive: the node is of no use: others have taken over what it held.
 `judge` is a pure function of the signs; `Health` adds the patience.
 """
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 import msgspec
+import structlog
 
 from meantime.coordination.membership import Reason
 from meantime.coordination.session import SessionState
 from meantime.errors import Degraded
 
+log = structlog.get_logger(__name__)
 
-class State(IntEnum):
+STORAGE_ASKED_EVERY = 1.0
+STORAGE_ANSWERS_WITHIN = 2.0
+
+
+class NodeState(IntEnum):
     HEALTHY = 0
     DEGRADED = 1
     INACTIVE = 2
@@ -42,7 +50,7 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HealthLimits:
     drift_ms: float = 500.0
     recovered_drift: float = 0.8
     """A node that drifted is well again below this part of the limit, so that it does not flap around it."""
@@ -52,7 +60,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class HealthSigns:
     """All that a judgement is made of."""
 
     offset_ms: float = 0.0
@@ -65,8 +73,8 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    state: State = State.HEALTHY
+class HealthVerdict:
+    state: NodeState = NodeState.HEALTHY
     reasons: tuple[Reason, ...] = ()
 
     @property
@@ -74,10 +82,10 @@ class Verdict:
         return frozenset(reason.code for reason in self.reasons)
 
 
-STARTING = Verdict(State.DEGRADED, (Reason("starting", "the node is starting"),))
+STARTING = HealthVerdict(NodeState.DEGRADED, (Reason("starting", "the node is starting"),))
 
 
-def judge(signs: Signs, limits: Limits, before: Verdict = STARTING) -> Verdict:
+def judge(signs: HealthSigns, limits: HealthLimits, before: HealthVerdict = STARTING) -> HealthVerdict:
     findings = [
         finding
         for finding in (
@@ -89,51 +97,51 @@ def judge(signs: Signs, limits: Limits, before: Verdict = STARTING) -> Verdict:
         )
         if finding
     ]
-    state = max((state for state, _ in findings), default=State.HEALTHY)
-    return Verdict(state, tuple(reason for _, reason in findings))
+    state = max((state for state, _ in findings), default=NodeState.HEALTHY)
+    return HealthVerdict(state, tuple(reason for _, reason in findings))
 
 
-Finding = tuple[State, Reason] | None
+Finding = tuple[NodeState, Reason] | None
 
 
-def _starting_or_stopping(signs: Signs) -> Finding:
+def _starting_or_stopping(signs: HealthSigns) -> Finding:
     if signs.stopping:
-        return State.INACTIVE, Reason("stopping", "the node is stopping")
+        return NodeState.INACTIVE, Reason("stopping", "the node is stopping")
     if signs.starting:
-        return State.DEGRADED, Reason("starting", signs.starting)
+        return NodeState.DEGRADED, Reason("starting", signs.starting)
     return None
 
 
-def _clock(signs: Signs, limits: Limits, before: Verdict) -> Finding:
+def _clock(signs: HealthSigns, limits: HealthLimits, before: HealthVerdict) -> Finding:
     limit = limits.drift_ms * (limits.recovered_drift if "clock_drift" in before.codes else 1)
     if abs(signs.offset_ms) <= limit:
         return None
     way = "ahead of" if signs.offset_ms > 0 else "behind"
     detail = f"the clock is {abs(signs.offset_ms):.0f} ms {way} cluster time; the limit is {limits.drift_ms:g} ms"
-    return State.DEGRADED, Reason("clock_drift", detail)
+    return NodeState.DEGRADED, Reason("clock_drift", detail)
 
 
-def _majority(signs: Signs) -> Finding:
+def _majority(signs: HealthSigns) -> Finding:
     if signs.nodes_seen * 2 > signs.nodes_known:
         return None
-    detail = f"only {signs.nodes_seen} of {signs.nodes_known} nodes in sight, itself included"
-    return State.DEGRADED, Reason("no_majority", detail)
+    detail = f"only {signs.nodes_seen} of {signs.nodes_known} nodes reachable, itself included"
+    return NodeState.DEGRADED, Reason("no_majority", detail)
 
 
-def _session(signs: Signs) -> Finding:
+def _session(signs: HealthSigns) -> Finding:
     match signs.session:
         case SessionState.CONNECTED:
             return None
         case SessionState.SUSPENDED:
-            return State.DEGRADED, Reason("zookeeper_suspended", "the connection to ZooKeeper is interrupted")
+            return NodeState.DEGRADED, Reason("zookeeper_suspended", "the connection to ZooKeeper is interrupted")
         case SessionState.LOST:
-            return State.INACTIVE, Reason("zookeeper_lost", "there is no ZooKeeper session")
+            return NodeState.INACTIVE, Reason("zookeeper_lost", "there is no ZooKeeper session")
 
 
-def _storage(signs: Signs, limits: Limits) -> Finding:
+def _storage(signs: HealthSigns, limits: HealthLimits) -> Finding:
     if signs.storage_missing_for is None:
         return None
-    state = State.INACTIVE if signs.storage_missing_for >= limits.storage_for else State.DEGRADED
+    state = NodeState.INACTIVE if signs.storage_missing_for >= limits.storage_for else NodeState.DEGRADED
     return state, Reason("storage", f"PostgreSQL has not answered for {signs.storage_missing_for:.0f} s")
 
 
@@ -141,11 +149,11 @@ class Health:
     """The judgement in force. Worse takes effect at once, better only after `recover_for` seconds of good signs; a node
     that was merely starting is believed at once."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HealthLimits) -> None:
         self.verdict = STARTING
         self._limits = limits
         self._better_since: float | None = None
-        self._listeners: list[Callable[[Verdict], None]] = []
+        self._listeners: list[Callable[[HealthVerdict], None]] = []
 
     @property
     def state(self) -> str:
@@ -157,7 +165,7 @@ class Health:
 
     @property
     def healthy(self) -> bool:
-        return self.verdict.state is State.HEALTHY
+        return self.verdict.state is NodeState.HEALTHY
 
     def require_healthy(self) -> None:
         """Raise `Degraded` with the reasons unless this node may be trusted."""
@@ -165,12 +173,12 @@ class Health:
             why = "; ".join(reason.detail for reason in self.reasons)
             raise Degraded(f"this node is {self.state}: {why}", reasons=msgspec.to_builtins(list(self.reasons)))
 
-    def on_change(self, listener: Callable[[Verdict], None]) -> Callable[[], None]:
+    def on_change(self, listener: Callable[[HealthVerdict], None]) -> Callable[[], None]:
         """Call `listener` whenever state or codes change; returns what stops that."""
         self._listeners.append(listener)
         return partial(self._listeners.remove, listener)
 
-    def observe(self, signs: Signs, at: float) -> None:
+    def observe(self, signs: HealthSigns, at: float) -> None:
         """Take in the signs of the monotonic instant `at`."""
         found = judge(signs, self._limits, self.verdict)
         if found.state >= self.verdict.state or self.verdict.codes == {"starting"}:
@@ -182,8 +190,40 @@ class Health:
             self._better_since = None
             self._adopt(found)
 
-    def _adopt(self, verdict: Verdict) -> None:
+    def _adopt(self, verdict: HealthVerdict) -> None:
         before, self.verdict = self.verdict, verdict
         if (before.state, before.codes) != (verdict.state, verdict.codes):
             for listener in list(self._listeners):
                 listener(verdict)
+
+
+class StorageWatch:
+    """Whether the database answers."""
+
+    def __init__(self, database_ok: Callable[[], Awaitable[bool]]) -> None:
+        self._database_ok = database_ok
+        self._missing_since: float | None = None
+
+    @property
+    def missing_for(self) -> float | None:
+        """Seconds without an answer; None while it answers."""
+        return None if self._missing_since is None else time.monotonic() - self._missing_since
+
+    async def run(self) -> None:
+        while True:
+            self._note(await self._answers())
+            await asyncio.sleep(STORAGE_ASKED_EVERY)
+
+    async def _answers(self) -> bool:
+        try:
+            async with asyncio.timeout(STORAGE_ANSWERS_WITHIN):
+                return await self._database_ok()
+        except Exception as error:
+            log.debug("database_silent", error=repr(error))
+            return False
+
+    def _note(self, answers: bool) -> None:
+        if answers:
+            self._missing_since = None
+        elif self._missing_since is None:
+            self._missing_since = time.monotonic()

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from prometheus_client import Gauge
 
-from meantime.cluster.clock import Reckoning, Sample
-from meantime.cluster.health import Signs, Verdict
+from meantime.cluster.clock import ClockEstimate, ClockSample
+from meantime.cluster.health import HealthSigns, HealthVerdict
 from meantime.metrics import REGISTRY
 
 CLOCK_OFFSET = Gauge(
@@ -16,16 +16,16 @@ PEER_OFFSET = Gauge(
     "meantime_peer_clock_offset_seconds", "How far a peer's clock is ahead of this node's.", ["peer"], registry=REGISTRY
 )
 NODES_KNOWN = Gauge("meantime_nodes_known", "Nodes that ZooKeeper knows.", registry=REGISTRY)
-NODES_SEEN = Gauge("meantime_nodes_seen", "Nodes in sight of this one, itself included.", registry=REGISTRY)
+NODES_SEEN = Gauge("meantime_nodes_seen", "Nodes that this one reaches, itself included.", registry=REGISTRY)
 NODE_STATE = Gauge("meantime_node_state", "0 healthy, 1 degraded, 2 inactive.", registry=REGISTRY)
 
 
-def observe(reckoning: Reckoning, samples: Mapping[str, Sample], signs: Signs, verdict: Verdict) -> None:
-    CLOCK_OFFSET.set(reckoning.offset_ms / 1000)
-    CLOCK_ERROR.set(reckoning.error_ms / 1000)
+def observe(estimate: ClockEstimate, samples: Mapping[str, ClockSample], signs: HealthSigns, verdict: HealthVerdict) -> None:
+    CLOCK_OFFSET.set(estimate.offset_ms / 1000)
+    CLOCK_ERROR.set(estimate.error_ms / 1000)
     PEER_OFFSET.clear()
     for peer, sample in samples.items():
-        PEER_OFFSET.labels(peer).set((sample.offset_us - reckoning.own_us) / 1e6)
+        PEER_OFFSET.labels(peer).set((sample.offset_us - estimate.own_us) / 1e6)
     NODES_KNOWN.set(signs.nodes_known)
     NODES_SEEN.set(signs.nodes_seen)
     NODE_STATE.set(verdict.state)

@@ -1,16 +1,14 @@
 """Cluster time for a process that is no node: the median of the nodes' clocks, without a vote of its own.
 
-Without a node in sight the last known difference stands; before the first, the machine's own clock is right.
+Without a reachable node the last known difference stands; before the first, the machine's own clock is right.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from meantime.cluster.asking import open_asking
-from meantime.cluster.clock import ClusterClock, LocalClock, reckon, steady_us
-from meantime.cluster.options import ClusterOptions
-from meantime.cluster.peers import Peers, open_peers
+from meantime.cluster.clock import ClusterClock, LocalClock, estimate_cluster_time, steady_us
+from meantime.cluster.peers import PeerOptions, Peers, open_peers
 from meantime.coordination.membership import Members, open_members
 from meantime.coordination.session import Session
 from meantime.tasks import running
@@ -20,15 +18,14 @@ FIRST_LOOK = 2.0
 
 @asynccontextmanager
 async def open_observed_clock(
-    session: Session, local: LocalClock, options: ClusterOptions | None = None
+    session: Session, local: LocalClock, options: PeerOptions | None = None
 ) -> AsyncIterator[ClusterClock]:
     """Waits a moment for the first comparison, not longer."""
-    options = options or ClusterOptions()
+    options = options or PeerOptions()
     async with AsyncExitStack() as stack:
         open = stack.enter_async_context
-        asking = await open(open_asking(options))
         members = await open(open_members(session))
-        peers = await open(open_peers(asking, options.ask_every))
+        peers = await open(open_peers(options))
         observer = Observer(members, peers, ClusterClock(local.now_us() - steady_us()))
         await open(running(observer.run(), name="cluster time"))
         with suppress(TimeoutError):
@@ -56,7 +53,7 @@ class Observer:
     def look(self) -> None:
         samples = list(self._peers.best_samples().values())
         if samples:
-            self.clock.adjust(reckon(samples[0].offset_us, samples[1:]).cluster_us)
+            self.clock.adjust(estimate_cluster_time(samples[0].offset_us, samples[1:]).cluster_us)
         if samples or not self._members.current:
             self.compared.set()
 

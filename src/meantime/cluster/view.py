@@ -1,36 +1,84 @@
 """What a node knows of its cluster, and what the cluster knows of it.
 
-    members (ZooKeeper) ──► peers (HTTP, twice a second) ──► reckoning ──► cluster clock
+    members (ZooKeeper) ──► peers (HTTP, twice a second) ──► estimate ──► cluster clock
                                     │                           │
-                                    └── who is in sight ────────┴──► health ──► own member record, gates of this node
+                                    └── who is reachable ───────┴──► health ──► own member record, gates of this node
 
 The signs are judged anew after every answer and every beat of the view's own; what changed is written to the member record,
 so that any node can tell how all are.
 """
 
 import time
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 
 import msgspec
 import structlog
 
 from meantime.cluster import meters
-from meantime.cluster.clock import ClusterClock, LocalClock, reckon, steady_us
-from meantime.cluster.health import Health, Signs, Verdict
-from meantime.cluster.options import ClusterOptions
-from meantime.cluster.peers import Peers
-from meantime.cluster.reports import ClockReport, NodeReport, PeerReport, Readiness
-from meantime.cluster.storage import StorageWatch
-from meantime.coordination.membership import Member, Members, Reason
+from meantime.cluster.clock import ClusterClock, LocalClock, estimate_cluster_time, steady_us
+from meantime.cluster.health import Health, HealthLimits, HealthSigns, HealthVerdict, StorageWatch
+from meantime.cluster.peers import PeerOptions, Peers, open_peers
+from meantime.coordination.membership import Member, Members, Reason, open_members
 from meantime.coordination.session import Session
 from meantime.coordination.structure import version_of
 from meantime.coordination.views import Directory
 from meantime.errors import CoordinationLost
+from meantime.tasks import running
 
 log = structlog.get_logger(__name__)
 
 UNREACHABLE = Reason("unreachable", "it does not answer the node that was asked")
 NOTABLE_OFFSET_MS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    limits: HealthLimits = field(default_factory=HealthLimits)
+    peers: PeerOptions = field(default_factory=PeerOptions)
+    seen_within: float = 2.0
+    """Seconds since its last answer for which a node counts as reachable."""
+    judge_every: float = 0.25
+    record_every: float = 5.0
+    """Seconds between writes of the own record when only the clock has moved."""
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """One line of `GET /nodes`. `clock_offset_ms`: how far its clock is ahead of cluster time."""
+
+    id: str
+    url: str
+    state: str
+    reasons: tuple[Reason, ...]
+    clock_offset_ms: float | None
+    timelines_version: int | None
+    release: str
+
+
+class PeerReport(msgspec.Struct, frozen=True):
+    """`offset_ms`: how far the peer's clock is ahead of this node's."""
+
+    id: str
+    offset_ms: float
+    rtt_ms: float
+
+
+class ClockReport(msgspec.Struct, frozen=True):
+    """`now_ms` is cluster time, `offset_ms` how far this node's clock is ahead of it, `error_ms` how wrong that may be;
+    `received_us` and `sent_us` are this node's own clock, for peers that measure it."""
+
+    now_ms: int
+    offset_ms: float
+    error_ms: float
+    peers: tuple[PeerReport, ...]
+    received_us: int
+    sent_us: int
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    state: str
+    reasons: tuple[Reason, ...]
 
 
 class ClusterView:
@@ -47,8 +95,8 @@ class ClusterView:
         peers: Peers,
         storage: StorageWatch,
     ) -> None:
-        self.reckoning = reckon(local.now_us() - steady_us(), ())
-        self.clock = ClusterClock(self.reckoning.cluster_us, step_us=int(options.limits.drift_ms * 1000))
+        self.estimate = estimate_cluster_time(local.now_us() - steady_us(), ())
+        self.clock = ClusterClock(self.estimate.cluster_us, step_us=int(options.limits.drift_ms * 1000))
         self.health = Health(options.limits)
         self.members = members
         self._me = self._recorded = me
@@ -80,11 +128,11 @@ class ClusterView:
 
     def judge(self) -> None:
         samples = self._peers.best_samples()
-        self.reckoning = reckon(self._local.now_us() - steady_us(), samples.values())
-        self.clock.adjust(self.reckoning.cluster_us)
+        self.estimate = estimate_cluster_time(self._local.now_us() - steady_us(), samples.values())
+        self.clock.adjust(self.estimate.cluster_us)
         signs = self._signs()
         self.health.observe(signs, time.monotonic())
-        meters.observe(self.reckoning, samples, signs, self.health.verdict)
+        meters.observe(self.estimate, samples, signs, self.health.verdict)
         self._record()
 
     # Reports
@@ -93,14 +141,14 @@ class ClusterView:
         return Readiness(self.health.state, self.health.reasons)
 
     def clock_report(self, received_us: int | None = None) -> ClockReport:
-        """`received_us` is this node's own clock when the request came, if somebody has noted it."""
+        """`received_us` is this node's own clock when the request came, if it was noted."""
         sent_us = self._local.now_us()
         return ClockReport(
             now_ms=self.clock.now_ms(),
-            offset_ms=self.reckoning.offset_ms,
-            error_ms=self.reckoning.error_ms,
+            offset_ms=self.estimate.offset_ms,
+            error_ms=self.estimate.error_ms,
             peers=tuple(
-                PeerReport(id, (sample.offset_us - self.reckoning.own_us) / 1000, sample.round_trip_us / 1000)
+                PeerReport(id, (sample.offset_us - self.estimate.own_us) / 1000, sample.round_trip_us / 1000)
                 for id, sample in sorted(self._peers.best_samples().items())
             ),
             received_us=received_us or sent_us,
@@ -108,26 +156,26 @@ class ClusterView:
         )
 
     async def nodes(self) -> list[NodeReport]:
-        """All known nodes, this one included; who is not in sight of this one is inactive."""
+        """All known nodes, this one included; one that this one does not reach is inactive."""
         versions = await self._versions()
         known = dict(self.members.current) | {self._me.id: self._present()}
-        in_sight = self._peers.in_sight(self._options.seen_within) | {self._me.id}
-        return [_report(member, versions.get(id), id in in_sight) for id, member in sorted(known.items())]
+        reachable = self._peers.reachable(self._options.seen_within) | {self._me.id}
+        return [_report(member, versions.get(id), id in reachable) for id, member in sorted(known.items())]
 
     async def _versions(self) -> dict[str, int]:
         try:
             await self._acknowledgements.refresh()
         except CoordinationLost:
-            log.debug("no ZooKeeper connection; versions are the last known")
+            log.debug("versions_not_refreshed")
         return {id: version_of(data) for id, data in self._acknowledgements.current.items()}
 
     # Judging
 
-    def _signs(self) -> Signs:
+    def _signs(self) -> HealthSigns:
         known = {*self.members.current, self._me.id}
-        seen = known & (self._peers.in_sight(self._options.seen_within) | {self._me.id})
-        return Signs(
-            offset_ms=self.reckoning.offset_ms,
+        seen = known & (self._peers.reachable(self._options.seen_within) | {self._me.id})
+        return HealthSigns(
+            offset_ms=self.estimate.offset_ms,
             nodes_seen=len(seen),
             nodes_known=len(known),
             session=self._session.state,
@@ -157,7 +205,7 @@ class ClusterView:
             self._me,
             state=self.health.state,
             reasons=self.health.reasons,
-            clock_offset_ms=round(self.reckoning.offset_ms, 3),
+            clock_offset_ms=round(self.estimate.offset_ms, 3),
         )
 
     def _record(self) -> None:
@@ -168,21 +216,44 @@ class ClusterView:
             self._recorded, self._recorded_at = present, time.monotonic()
             self.members.join(present)
 
-    def _announce(self, verdict: Verdict) -> None:
-        log.info("this node is " + verdict.state.word, reasons=[reason.detail for reason in verdict.reasons])
+    def _announce(self, verdict: HealthVerdict) -> None:
+        log.info("health_changed", state=verdict.state.word, reasons=[reason.detail for reason in verdict.reasons])
 
 
 def _condition(member: Member) -> tuple[str, list[str]]:
     return member.state, [reason.code for reason in member.reasons]
 
 
-def _report(member: Member, version: int | None, in_sight: bool) -> NodeReport:
+def _report(member: Member, version: int | None, reachable: bool) -> NodeReport:
     return NodeReport(
         id=member.id,
         url=member.url,
-        state=member.state if in_sight else "inactive",
-        reasons=member.reasons if in_sight else (UNREACHABLE,),
-        clock_offset_ms=member.clock_offset_ms if in_sight else None,
+        state=member.state if reachable else "inactive",
+        reasons=member.reasons if reachable else (UNREACHABLE,),
+        clock_offset_ms=member.clock_offset_ms if reachable else None,
         timelines_version=version,
         release=member.release,
     )
+
+
+@asynccontextmanager
+async def open_cluster(
+    me: Member,
+    session: Session,
+    clock: LocalClock,
+    database_ok: Callable[[], Awaitable[bool]],
+    options: ClusterOptions | None = None,
+) -> AsyncIterator[ClusterView]:
+    """Join as `me`. Does not wait for anything: `health` says `starting` until the node has joined and has compared its
+    clock with every node that it knows. At the end the node leaves at once; call `stop` on the view before that, when the
+    node begins to stop."""
+    options = options or ClusterOptions()
+    async with AsyncExitStack() as stack:
+        open = stack.enter_async_context
+        members = await open(open_members(session))
+        peers = await open(open_peers(options.peers))
+        storage = StorageWatch(database_ok)
+        view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage)
+        await open(running(storage.run(), name="storage watch"))
+        await open(running(view.run(), name="cluster view"))
+        yield view

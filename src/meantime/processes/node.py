@@ -22,8 +22,7 @@ from meantime.api.edge import Edge, Limits
 from meantime.api.server import Listening, Server, make_server
 from meantime.api.streams.publish_shortcut import PublishShortcut
 from meantime.clock import SystemClock
-from meantime.cluster.joining import open_cluster
-from meantime.cluster.view import ClusterView
+from meantime.cluster.view import ClusterView, open_cluster
 from meantime.config import Config
 from meantime.coordination.membership import Member
 from meantime.coordination.session import open_session

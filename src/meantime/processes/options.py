@@ -2,8 +2,9 @@
 
 import ssl
 
-from meantime.cluster.health import Limits
-from meantime.cluster.options import ClusterOptions
+from meantime.cluster.health import HealthLimits
+from meantime.cluster.peers import PeerOptions
+from meantime.cluster.view import ClusterOptions
 from meantime.config import Config
 from meantime.coordination.session import SessionOptions
 
@@ -20,7 +21,11 @@ def session_options(config: Config) -> SessionOptions:
 
 
 def cluster_options(config: Config) -> ClusterOptions:
-    return ClusterOptions(limits=Limits(drift_ms=config.drift_limit_ms), tls=_peer_tls(config))
+    return ClusterOptions(limits=HealthLimits(drift_ms=config.drift_limit_ms), peers=peer_options(config))
+
+
+def peer_options(config: Config) -> PeerOptions:
+    return PeerOptions(tls=_peer_tls(config))
 
 
 def _peer_tls(config: Config) -> ssl.SSLContext | bool:

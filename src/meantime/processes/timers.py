@@ -26,7 +26,7 @@ from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.running import Engine, run_futures
-from meantime.processes.options import cluster_options, session_options
+from meantime.processes.options import peer_options, session_options
 from meantime.processes.storages import find_timers_storage
 from meantime.runtime import spare_collector, step_back
 from meantime.tasks import end, running
@@ -89,7 +89,7 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(config.postgres, size=4))
         session = await opened.enter_async_context(open_session(session_options(config)))
-        clock = await opened.enter_async_context(open_observed_clock(session, local, cluster_options(config)))
+        clock = await opened.enter_async_context(open_observed_clock(session, local, peer_options(config)))
         storage = await found(partial(find_timers_storage, config, database))
         await topics_ready(admin_of(storage), topics_of(config))
         yield Base(config, name, storage, session, clock, database, LedgerStore(database))

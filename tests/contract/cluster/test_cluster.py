@@ -9,8 +9,7 @@ import pytest
 from zookeeper_tools import eventually, own_root
 
 from meantime.clock import SystemClock
-from meantime.cluster.joining import open_cluster
-from meantime.cluster.view import ClusterView
+from meantime.cluster.view import ClusterView, open_cluster
 from meantime.coordination.membership import Member
 from meantime.coordination.session import Session, open_session
 

@@ -5,17 +5,19 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.cluster.clock import KEPT_SAMPLES, ClusterClock, PeerClock, Sample, reckon
+from meantime.cluster.clock import KEPT_SAMPLES, ClockSample, ClusterClock, PeerClock, estimate_cluster_time
 
 offsets_us = st.integers(-10_000_000, 10_000_000)
 delays_us = st.integers(0, 50_000)
 
 
-def exchange(offset_us: int, out_us: int = 500, back_us: int = 500, asked_us: int = 0, thinking_us: int = 100) -> Sample:
+def exchange(
+    offset_us: int, out_us: int = 500, back_us: int = 500, asked_us: int = 0, thinking_us: int = 100
+) -> ClockSample:
     """A question to a peer whose clock is `offset_us` ahead, with these delays on the way."""
     received = asked_us + out_us + offset_us
     answered = received + thinking_us
-    return Sample(asked_us, received, answered, asked_us + out_us + thinking_us + back_us)
+    return ClockSample(asked_us, received, answered, asked_us + out_us + thinking_us + back_us)
 
 
 @given(offsets_us, delays_us, delays_us, st.integers(0, 10**6))
@@ -50,7 +52,7 @@ def test_a_clock_that_was_set_is_believed_from_the_next_sample_on(before, after,
 
 def test_a_sample_from_before_its_question_is_ignored() -> None:
     good = PeerClock().after(exchange(1000))
-    assert good.after(Sample(0, 0, 5_000, 1_000)) == good
+    assert good.after(ClockSample(0, 0, 5_000, 1_000)) == good
 
 
 @given(offsets_us, st.lists(offsets_us, max_size=6))
@@ -60,30 +62,30 @@ def test_all_nodes_agree_on_cluster_time(own, others) -> None:
     for me, mine in enumerate(wall):
         origin = 1001 * me + 7
         samples = [exchange(other - origin) for place, other in enumerate(wall) if place != me]
-        assert reckon(mine - origin, samples).cluster_us + origin == statistics.median(wall)
+        assert estimate_cluster_time(mine - origin, samples).cluster_us + origin == statistics.median(wall)
 
 
 @given(st.integers(-1000, 1000), st.integers(-1000, 1000), offsets_us)
 def test_one_wrong_clock_of_three_moves_cluster_time_no_further_than_the_right_ones_differ(one, two, wrong) -> None:
-    cluster = reckon(one, [exchange(two), exchange(wrong)]).cluster_us
+    cluster = estimate_cluster_time(one, [exchange(two), exchange(wrong)]).cluster_us
     assert min(one, two) <= cluster <= max(one, two)
 
 
 def test_a_node_that_is_5_s_ahead_of_two_others_says_so() -> None:
-    ahead = reckon(5_000_000, [exchange(0), exchange(1000)])
+    ahead = estimate_cluster_time(5_000_000, [exchange(0), exchange(1000)])
     assert 4998 < ahead.offset_ms <= 5000
-    right = reckon(0, [exchange(1000), exchange(5_000_000)])
+    right = estimate_cluster_time(0, [exchange(1000), exchange(5_000_000)])
     assert abs(right.offset_ms) <= 1
 
 
 def test_two_nodes_see_the_same_distance_and_neither_is_believed() -> None:
-    assert reckon(0, [exchange(4_000_000)]).offset_ms == -2000
-    assert reckon(4_000_000, [exchange(0)]).offset_ms == 2000
+    assert estimate_cluster_time(0, [exchange(4_000_000)]).offset_ms == -2000
+    assert estimate_cluster_time(4_000_000, [exchange(0)]).offset_ms == 2000
 
 
 def test_a_node_alone_is_right() -> None:
-    assert reckon(123.0, ()).offset_ms == 0
-    assert reckon(123.0, ()).cluster_us == 123.0
+    assert estimate_cluster_time(123.0, ()).offset_ms == 0
+    assert estimate_cluster_time(123.0, ()).cluster_us == 123.0
 
 
 class Steady:

@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 import pytest
 
-from meantime.cluster.asking import Asking, open_asking
-from meantime.cluster.options import ClusterOptions
+from meantime.cluster.peers import ClockClient, PeerOptions, open_clock_client
 
-OPTIONS = ClusterOptions(answer_within=0.3)
+OPTIONS = PeerOptions(answer_within=0.3)
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -34,24 +33,24 @@ async def node(*answers: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
 
 
 @pytest.fixture
-async def asking() -> AsyncIterator[Asking]:
-    async with open_asking(OPTIONS) as asking:
-        yield asking
+async def clocks() -> AsyncIterator[ClockClient]:
+    async with open_clock_client(OPTIONS) as client:
+        yield client
 
 
-@pytest.mark.parametrize("way", ["http://", "http://somebody@"], ids=["shortly", "at length"])
-async def test_a_node_is_asked_for_its_clock(asking: Asking, way: str) -> None:
+@pytest.mark.parametrize("way", ["http://", "http://somebody@"], ids=["directly", "by httpx"])
+async def test_a_node_is_asked_for_its_clock(clocks: ClockClient, way: str) -> None:
     async with node(ANSWER, ANSWER) as (place, asked):
-        assert [await asking.clock_of(way + place) for _ in range(2)] == [b"{}", b"{}"]
+        assert [await clocks.clock_of(way + place) for _ in range(2)] == [b"{}", b"{}"]
     assert all(request.startswith(b"GET /clock HTTP/1.1\r\n") for request in asked)
 
 
-@pytest.mark.parametrize("way", ["http://", "http://somebody@"], ids=["shortly", "at length"])
-async def test_silence_and_refusals_are_no_answers(asking: Asking, way: str) -> None:
+@pytest.mark.parametrize("way", ["http://", "http://somebody@"], ids=["directly", "by httpx"])
+async def test_silence_and_refusals_are_no_answers(clocks: ClockClient, way: str) -> None:
     async with node(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n") as (place, _):
         with pytest.raises(httpx.HTTPError, match="503"):
-            await asking.clock_of(way + place)
+            await clocks.clock_of(way + place)
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
-            await asking.clock_of(way + place)
+            await clocks.clock_of(way + place)
     with pytest.raises(httpx.ConnectError):
-        await asking.clock_of("http://127.0.0.1:1")
+        await clocks.clock_of("http://127.0.0.1:1")
