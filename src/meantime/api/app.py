@@ -17,9 +17,7 @@ from meantime.api.subscriptions import subscriptions
 from meantime.api.topics import topics
 from meantime.api.workers import apps
 from meantime.cluster.view import ClusterView
-from meantime.streams.reading.reader import Reading
 from meantime.streams.streams import Streams
-from meantime.streams.subscriptions.subscriptions import Subscriptions
 from meantime.timers.timers import Timers
 from meantime.topics.topics import Topics
 from meantime.workers.inspection import Apps
@@ -45,17 +43,20 @@ class Services:
 
     cluster: ClusterView
     streams: Streams
-    reading: Reading
-    subscriptions: Subscriptions
     topics: Topics
     timers: Timers
     apps: Apps
+
+    def by_name(self) -> dict[str, Any]:
+        """Handlers that read ask for that side of streams alone."""
+        sides = {"reading": self.streams.reading, "subscriptions": self.streams.subscriptions}
+        return {name: getattr(self, name) for name in self.__slots__} | sides
 
 
 def create_app(services: Services) -> Litestar:
     return Litestar(
         route_handlers=ROUTES,
-        dependencies={name: _provide(getattr(services, name)) for name in services.__slots__},
+        dependencies={name: _provide(service) for name, service in services.by_name().items()},
         exception_handlers=HANDLERS,
         openapi_config=OpenAPIConfig(
             title="Meantime",

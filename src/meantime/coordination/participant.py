@@ -1,4 +1,8 @@
-"""A node's part in the version barrier: look, react, acknowledge; see `barrier` for why it is done in this order."""
+"""A process's part in the version barrier: look, react, acknowledge; see `barrier` for why it is done in this order.
+
+A node is counted: it registers, and initiators wait for its acknowledgement. A process that is not counted looks and reacts
+in the same way, but leaves nothing in ZooKeeper, and nobody waits for it.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,18 +39,17 @@ class ReactionFailed(Exception):
 
 
 class Participant:
-    def __init__(self, session: Session, node_id: str, react: React) -> None:
+    def __init__(self, session: Session, node_id: str, react: React, *, counted: bool = True) -> None:
         self.registered = asyncio.Event()
         """Set from the first acknowledgement in a session until that session is lost."""
         self.situation = Situation()
         """What this node has reacted to last."""
         self.reactions = Pulse()
         """Beats after each reaction."""
-        self.version_node: Znode | None = None
-        """The version as it was seen last; None before the first look."""
         self._session = session
         self._path = session.layout.acknowledgement(node_id)
         self._react = react
+        self._counted = counted
         self._pulse = Pulse()
         self._joined: int | None = None
         self._caught_up = False
@@ -79,6 +82,8 @@ class Participant:
 
     async def leave(self) -> None:
         self.registered.clear()
+        if not self._counted:
+            return
         try:
             await self._session.discard(self._path)
         except CoordinationLost:
@@ -100,19 +105,23 @@ class Participant:
         if self._joined != self._session.id and not await self._join():
             return
         situation, own = await self._look()
-        if own is None or own.owner != self._session.id:
+        if self._counted and (own is None or own.owner != self._session.id):
             raise CoordinationLost(f"the registration {self._path} is gone")
         if situation != self.situation or not self._caught_up:
             await self._react_to(situation)
-        if situation.version != self._acknowledged:
-            await self._session.set(self._path, str(situation.version).encode(), own.version)
-            self._acknowledged = situation.version
+        if own is not None and self._counted:
+            await self._acknowledge(situation.version, own)
+
+    async def _acknowledge(self, version: int, own: Znode) -> None:
+        if version != self._acknowledged:
+            await self._session.set(self._path, str(version).encode(), own.version)
+            self._acknowledged = version
         self.registered.set()
 
     async def _join(self) -> bool:
         await ensure_structure(self._session)
         data = str(self.situation.version).encode()
-        if await claim(self._session, self._path, data, self._pulse.beat) is None:
+        if self._counted and await claim(self._session, self._path, data, self._pulse.beat) is None:
             log.warning("another session still holds the name; waiting for it to end", path=self._path)
             return False
         self._joined, self._caught_up, self._acknowledged = self._session.id, False, None
@@ -124,8 +133,7 @@ class Participant:
         version = self._session.get(layout.version, self._pulse.beat)
         locked = self._session.children(layout.locked_event_types, self._pulse.beat)
         own = self._session.exists(self._path)
-        self.version_node = await version
-        return Situation(int(self.version_node.data), frozenset(await locked)), await own
+        return Situation(int((await version).data), frozenset(await locked)), await own
 
     async def _react_to(self, situation: Situation) -> None:
         try:

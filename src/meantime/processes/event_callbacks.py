@@ -10,7 +10,7 @@ whether the event is there. Under category `undefined` it is recognised by its b
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -18,24 +18,15 @@ import structlog
 
 from meantime.clock import Clock
 from meantime.coordination.session import Session
-from meantime.coordination.views import Directory, open_directory
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
-from meantime.errors import Malformed, NotFound, Unavailable
-from meantime.kafka.admin import Admins
+from meantime.errors import Malformed, NotFound
 from meantime.kafka.lookback import values_since
-from meantime.kafka.producer import Producers
 from meantime.streams.catalog.catalog import Catalog, Entry
-from meantime.streams.catalog.store import Store
 from meantime.streams.model import UNDEFINED
-from meantime.streams.publishing.gate import Gate
-from meantime.streams.publishing.publisher import Publisher, PublisherParts
+from meantime.streams.publishing.opening import open_publisher
+from meantime.streams.publishing.publisher import Publisher
 from meantime.streams.publishing.records import Item, Rejected
-from meantime.streams.publishing.refusals import Refusals
-from meantime.streams.publishing.standing import Standing
-from meantime.streams.switching.acknowledged import Acknowledged
-from meantime.streams.switching.store import SwitchStore
-from meantime.tasks import running
 from meantime.timers.dispatching.held import Held
 from meantime.timers.rules import event_type_of
 
@@ -171,47 +162,6 @@ def _traces_in(values: Iterator[bytes], category: str) -> Iterator[Trace]:
 async def open_callbacks(
     database: Database, listener: Listener, session: Session, clock: Clock, name: str
 ) -> AsyncIterator[EventCallbacks]:
-    """A publisher that is no node: initiators of switches do not wait for it. It honours their locks, and what it writes
-    all the same is before the seal, or refused by it and sent on to the next timeline."""
-    store = Store(database)
-    switches = SwitchStore(store)
-    catalog, gate, admins, producers = Catalog(store, listener), Gate(), Admins(), Producers()
-    acknowledged, standing = Acknowledged(switches), Standing(session, name)
-    parts = PublisherParts(
-        catalog=catalog,
-        gate=gate,
-        producers=producers,
-        acknowledged=acknowledged,
-        refusals=Refusals(catalog, gate, switches, admins),
-        switches=switches,
-        standing=standing,
-        clock=clock,
-    )
-    async with AsyncExitStack() as opened:
-        opened.push_async_callback(producers.close)
-        locks = await opened.enter_async_context(open_directory(session, session.layout.locked_event_types))
-        await opened.enter_async_context(running(_follow_locks(locks, gate, catalog), name="locks"))
-        await opened.enter_async_context(running(acknowledged.run(), name="acknowledged offsets"))
-        yield EventCallbacks(Publisher(parts), catalog)
-
-
-async def _follow_locks(locks: Directory, gate: Gate, catalog: Catalog) -> None:
-    """Close the gates of what is locked; open them again after the timelines were read anew."""
-    changed = asyncio.Event()
-    locks.on_change(changed.set)
-    while True:
-        await changed.wait()
-        changed.clear()
-        locked = set(locks.current)
-        for name in locked:
-            gate.close(name)
-        for name in gate.closed - locked:
-            try:
-                await catalog.reload(name)
-            except Unavailable:
-                changed.set()
-                await asyncio.sleep(0.2)
-                continue
-            except NotFound:
-                log.debug("unlocked_event_type_is_unknown", event_type=name)
-            gate.open(name)
+    """A dispatcher honours the locks of switches as a node does, and no switch waits for it."""
+    async with open_publisher(database, listener, session, clock, name, counted=False) as opened:
+        yield EventCallbacks(opened.publisher, opened.catalog)

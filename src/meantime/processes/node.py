@@ -32,9 +32,7 @@ from meantime.errors import Invalid
 from meantime.processes.options import cluster_options, session_options
 from meantime.processes.storages import find_timers_storage, storages_of
 from meantime.runtime import spare_collector
-from meantime.streams.reading.reader import open_reading
 from meantime.streams.streams import StreamsOptions, open_streams
-from meantime.streams.subscriptions.subscriptions import open_subscriptions
 from meantime.timers.settings import timers_options
 from meantime.timers.timers import open_timers
 from meantime.topics.topics import open_topics
@@ -77,12 +75,6 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         streams = await opened.enter_async_context(
             open_streams(database, listener, session, cluster.clock, _streams_options(config, cluster))
         )
-        reading = await opened.enter_async_context(
-            open_reading(streams.catalog, streams.admins, max_streams=config.max_streams)
-        )
-        subscriptions = await opened.enter_async_context(
-            open_subscriptions(reading, database, session, listener, cluster.clock, node_id=config.id)
-        )
         topics = await opened.enter_async_context(
             open_topics(database.uri, listener, cluster.clock, cluster.health.require_healthy, config.id)
         )
@@ -95,17 +87,7 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
             )
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
-        app = create_app(
-            Services(
-                cluster=cluster,
-                streams=streams,
-                reading=reading,
-                subscriptions=subscriptions,
-                topics=topics,
-                timers=timers,
-                apps=apps,
-            )
-        )
+        app = create_app(Services(cluster=cluster, streams=streams, topics=topics, timers=timers, apps=apps))
         edge = Edge(
             PublishShortcut(app, streams.publisher),
             clock=cluster.clock,
@@ -173,5 +155,6 @@ def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
         publish_wait_for=config.publish_wait_for,
         barrier_for=config.barrier_timeout,
         min_retention_ms=config.min_retention_ms,
+        max_streams=config.max_streams,
         trusted=lambda: cluster.health.healthy,
     )

@@ -1,4 +1,4 @@
-"""Streams as one part of a node: everything of the write side, put together and running.
+"""Streams as one part of a node, both sides of it: publishing and switching, reading and subscriptions.
 
 `open_streams` waits for nothing: without ZooKeeper, Kafka or PostgreSQL the node is up, calls that need them answer 503, and
 all of it mends itself. Closing lets running switches and what is in flight come to their end.
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import structlog
 
 from meantime.clock import Clock
-from meantime.coordination.barrier import VersionBarrier, open_barrier
+from meantime.coordination.barrier import VersionBarrier
 from meantime.coordination.session import Session
-from meantime.coordination.switch_steps import SwitchSteps
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import MeantimeError
@@ -25,16 +24,12 @@ from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.event_types import EventTypes
 from meantime.streams.catalog.storage_store import StorageStore
 from meantime.streams.catalog.storages import Storages
-from meantime.streams.catalog.store import Store
 from meantime.streams.catalog.timeline_topics import TimelineTopics
-from meantime.streams.publishing.gate import Gate
-from meantime.streams.publishing.lock_reaction import Reaction
-from meantime.streams.publishing.publisher import Publisher, PublisherParts
-from meantime.streams.publishing.refusals import Refusals
-from meantime.streams.publishing.standing import Standing
-from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.publishing.opening import OpenPublisher, open_publisher
+from meantime.streams.publishing.publisher import Publisher
+from meantime.streams.reading.reader import Reading, open_reading
+from meantime.streams.subscriptions.subscriptions import Subscriptions, open_subscriptions
 from meantime.streams.switching.retention import Retention
-from meantime.streams.switching.store import SwitchStore
 from meantime.streams.switching.switches import Switches
 from meantime.streams.switching.tools import SwitchOptions, SwitchTools
 from meantime.tasks import running
@@ -44,14 +39,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamsOptions:
-    """`storages`: those to register at the start. `trusted`: whether this node may go by its
-    clock (a node that may not cleans nothing up)."""
+    """`storages`: those to register at the start. `max_streams`: how many streams of readers may be open at a time. `trusted`: whether this node may go by its clock (a node that may not cleans nothing up)."""
 
     node_id: str
     storages: Sequence[Storage]
     publish_wait_for: float = 30.0
     barrier_for: float = 15.0
     min_retention_ms: int = 3_600_000
+    max_streams: int = 512
     trusted: Callable[[], bool] = lambda: True
 
 
@@ -67,101 +62,64 @@ class Streams:
     switches: Switches
     retention: Retention
     barrier: VersionBarrier
-
-
-class _Parts:
-    """Everything that needs no ZooKeeper to be made; the barrier and what uses it come after."""
-
-    def __init__(self, database: Database, listener: Listener, session: Session, clock: Clock, node_id: str) -> None:
-        self.store = Store(database)
-        self.switch_store = SwitchStore(self.store)
-        self.catalog = Catalog(self.store, listener)
-        self.gate = Gate()
-        self.admins = Admins()
-        self.producers = Producers()
-        self.acknowledged = Acknowledged(self.switch_store)
-        self.steps = SwitchSteps(session)
-        self.standing = Standing(session, node_id)
-        self.topics = TimelineTopics(self.store, self.catalog, self.admins, clock)
-        self.refusals = Refusals(self.catalog, self.gate, self.switch_store, self.admins)
-        self.session = session
-        self.clock = clock
-        self.switches: Switches | None = None
-
-    def reaction(self) -> Reaction:
-        return Reaction(self.catalog, self.gate, self.producers, self.acknowledged, self.steps, self._settle)
-
-    async def _settle(self, event_type: str) -> None:
-        """The barrier reacts with the help of the switches, which use the barrier."""
-        if self.switches is not None:
-            await self.switches.settle_forced(event_type)
-
-    def streams(self, barrier: VersionBarrier, options: StreamsOptions) -> Streams:
-        tools = self._tools(barrier, options)
-        self.switches = Switches(tools)
-        return Streams(
-            catalog=self.catalog,
-            admins=self.admins,
-            event_types=EventTypes(
-                self.store, self.catalog, self.topics, self.admins, self.clock, min_retention_ms=options.min_retention_ms
-            ),
-            storages=Storages(StorageStore(self.store), self.catalog, self.clock),
-            publisher=self._publisher(options),
-            switches=self.switches,
-            retention=Retention(self.store, self.topics, tools, self.clock, options.trusted),
-            barrier=barrier,
-        )
-
-    def _tools(self, barrier: VersionBarrier, options: StreamsOptions) -> SwitchTools:
-        return SwitchTools(
-            node_id=options.node_id,
-            clock=self.clock,
-            session=self.session,
-            barrier=barrier,
-            steps=self.steps,
-            catalog=self.catalog,
-            store=self.switch_store,
-            topics=self.topics,
-            admins=self.admins,
-            options=SwitchOptions(barrier_for=options.barrier_for),
-        )
-
-    def _publisher(self, options: StreamsOptions) -> Publisher:
-        return Publisher(
-            PublisherParts(
-                catalog=self.catalog,
-                gate=self.gate,
-                producers=self.producers,
-                acknowledged=self.acknowledged,
-                refusals=self.refusals,
-                switches=self.switch_store,
-                standing=self.standing,
-                clock=self.clock,
-                wait_for=options.publish_wait_for,
-            )
-        )
+    reading: Reading
+    subscriptions: Subscriptions
 
 
 @asynccontextmanager
 async def open_streams(
     database: Database, listener: Listener, session: Session, clock: Clock, options: StreamsOptions
 ) -> AsyncIterator[Streams]:
-    parts = _Parts(database, listener, session, clock, options.node_id)
+    node_id = options.node_id
     async with AsyncExitStack() as opened:
-        opened.push_async_callback(parts.producers.close)
-        opened.push_async_callback(_write_last, parts.acknowledged)
-        barrier = await opened.enter_async_context(open_barrier(session, options.node_id, parts.reaction()))
-        streams = parts.streams(barrier, options)
-        for name, work in (
-            ("acknowledged offsets", parts.acknowledged.run()),
-            ("standing", parts.standing.run()),
-            ("orphaned switches", streams.switches.run()),
-            ("retention", streams.retention.run()),
-            ("storages", _keep_storages(streams.storages, parts.catalog, parts.producers, options.storages)),
-        ):
-            await opened.enter_async_context(running(work, name=name))
-        opened.push_async_callback(streams.switches.close)
-        yield streams
+        base = await opened.enter_async_context(
+            open_publisher(database, listener, session, clock, node_id, counted=True, wait_for=options.publish_wait_for)
+        )
+        topics = TimelineTopics(base.store, base.catalog, base.admins, clock)
+        tools = _switch_tools(base, topics, session, clock, options)
+        switches = Switches(tools)
+        base.reaction.settle = switches.settle_forced
+        retention = Retention(base.store, topics, tools, clock, options.trusted)
+        storages = Storages(StorageStore(base.store), base.catalog, clock)
+        keeping_storages = _keep_storages(storages, base.catalog, base.producers, options.storages)
+        await opened.enter_async_context(running(switches.run(), name="orphaned switches"))
+        await opened.enter_async_context(running(retention.run(), name="retention"))
+        await opened.enter_async_context(running(keeping_storages, name="storages"))
+        opened.push_async_callback(switches.close)
+        reading = await opened.enter_async_context(open_reading(base.catalog, base.admins, max_streams=options.max_streams))
+        subscriptions = await opened.enter_async_context(
+            open_subscriptions(reading, database, session, listener, clock, node_id=node_id)
+        )
+        min_retention_ms = options.min_retention_ms
+        yield Streams(
+            catalog=base.catalog,
+            admins=base.admins,
+            event_types=EventTypes(base.store, base.catalog, topics, base.admins, clock, min_retention_ms=min_retention_ms),
+            storages=storages,
+            publisher=base.publisher,
+            switches=switches,
+            retention=retention,
+            barrier=base.barrier,
+            reading=reading,
+            subscriptions=subscriptions,
+        )
+
+
+def _switch_tools(
+    base: OpenPublisher, topics: TimelineTopics, session: Session, clock: Clock, options: StreamsOptions
+) -> SwitchTools:
+    return SwitchTools(
+        node_id=options.node_id,
+        clock=clock,
+        session=session,
+        barrier=base.barrier,
+        steps=base.steps,
+        catalog=base.catalog,
+        store=base.switch_store,
+        topics=topics,
+        admins=base.admins,
+        options=SwitchOptions(barrier_for=options.barrier_for),
+    )
 
 
 async def _keep_storages(storages: Storages, catalog: Catalog, producers: Producers, configured: Sequence[Storage]) -> None:
@@ -183,10 +141,3 @@ async def _keep_storages(storages: Storages, catalog: Catalog, producers: Produc
             await asyncio.sleep(5.0)
             continue
         await catalog.storages_changed.wait()
-
-
-async def _write_last(acknowledged: Acknowledged) -> None:
-    try:
-        await acknowledged.write()
-    except MeantimeError as error:
-        log.warning("acknowledged_offsets_not_written", error=error.detail)

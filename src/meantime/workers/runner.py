@@ -112,7 +112,7 @@ class Worker:
         self._discovery = Discovery(client, store, frozenset(app.jobs))
         terms = Terms(options.session_timeout, options.settle_for)
         self.membership = Membership(store, terms, self._discovery, self._begin)
-        self._gate = Gate(self.membership.tenure)
+        self._gate = Gate(self.membership.liveness)
         self._feeds = Feeds(client, lambda: self._gate.open)
         afterwards = Afterwards(client, app.name)
         self._tools = Tools(self._gate, self._feeds, execution, afterwards, self._stop_worker)

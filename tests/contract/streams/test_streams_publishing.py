@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +13,12 @@ import pytest_asyncio
 from confluent_kafka import Producer
 from streams_nodes import Node, Place, body, eventually, new_event_type, numbers_of, open_node, open_place, read_topic
 
+from meantime.clock import SystemClock
+from meantime.coordination.session import SessionOptions, open_session
+from meantime.database.listener import open_listener
+from meantime.database.pool import open_database
 from meantime.kafka.sealing import Sealer
+from meantime.streams.publishing.opening import OpenPublisher, open_publisher
 
 pytestmark = pytest.mark.takes(seconds=50)
 
@@ -199,7 +204,7 @@ async def test_a_foreign_lock_makes_publishers_wait_and_then_try_again_later(cli
         await node.session.delete(lock)
 
 
-async def test_publishers_go_on_when_a_foreign_lock_vanishes_without_a_bump(
+async def test_publishers_go_on_when_a_foreign_lock_vanishes_without_a_new_version(
     client: httpx.AsyncClient, node: Node, place: Place
 ) -> None:
     name = await new_event_type(client)
@@ -275,3 +280,60 @@ async def test_a_topic_by_append_time_is_sealed_without_storing_a_probe(node: No
     producer = Producer({"bootstrap.servers": place.kafka[0]})
     producer.produce(topic, b"{}")
     assert await asyncio.to_thread(producer.flush, 10) == 0
+
+
+@pytest_asyncio.fixture
+async def outsider(place: Place, node: Node) -> AsyncIterator[OpenPublisher]:
+    """A publisher in a process that is no node."""
+    async with (
+        open_database(place.postgres, size=2) as database,
+        open_listener(place.postgres) as listener,
+        open_session(SessionOptions(place.zookeeper, place.root)) as session,
+        open_publisher(database, listener, session, SystemClock(), "outsider") as opened,
+    ):
+        await session.wait_connected()
+        yield opened
+
+
+async def test_a_publisher_that_is_no_node_honours_locks_and_no_switch_waits_for_it(
+    client: httpx.AsyncClient, node: Node, outsider: OpenPublisher
+) -> None:
+    name = await new_event_type(client)
+    path = await node.session.create(node.session.layout.locked_event_type(name), ephemeral=True)
+    await _until(lambda: name in outsider.barrier.locked)
+    publishing = asyncio.create_task(outsider.publisher.publish(name, body({"n": 1}), "flow"))
+    await asyncio.sleep(0.3)
+    assert not publishing.done()
+    assert set(await node.streams.barrier.acknowledgements()) == {node.id}
+    await node.session.delete(path)
+    assert await asyncio.wait_for(publishing, 10) is None
+
+
+async def test_what_a_publisher_that_is_no_node_has_published_survives_switches(
+    client: httpx.AsyncClient, node: Node, place: Place, outsider: OpenPublisher
+) -> None:
+    name = await new_event_type(client)
+    over = asyncio.Event()
+
+    async def publish() -> int:
+        count = 0
+        while not over.is_set():
+            assert await outsider.publisher.publish(name, body({"n": count}), "flow") is None
+            count += 1
+        return count
+
+    publishing = asyncio.create_task(publish())
+    for storage in ("kafka-2", "default"):
+        await asyncio.sleep(0.2)
+        response = await client.post(f"/event-types/{name}/timelines", json={"storage_id": storage})
+        assert response.status_code == 201, response.text
+    await asyncio.sleep(0.2)
+    over.set()
+    count = await asyncio.wait_for(publishing, 30)
+    assert await numbers_of(place, node, name) == [list(range(count))]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)

@@ -1,5 +1,6 @@
 """The OpenAPI document: whatever reads a body says what it reads."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ WITHOUT_BODY = {
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    nothing: Any = None
+    nothing: Any = SimpleNamespace(reading=None, subscriptions=None)
     schema = create_app(Services(*[nothing] * len(Services.__slots__))).openapi_schema.to_schema()
     return with_bodies(schema)
 

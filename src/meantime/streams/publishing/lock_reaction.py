@@ -1,4 +1,5 @@
-"""A node's reaction to a version and its locks: close the gates of what is locked, open those of what no longer is.
+"""The reaction of every publishing process to a version and its locks: close the gates of what is locked, open those of
+what no longer is.
 
 What keeps events from being lost
 - A lock is acknowledged when nobody is inside its gate any more. A publish that takes too long does not hold the barrier up
@@ -10,8 +11,7 @@ What keeps events from being lost
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -23,12 +23,15 @@ from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.publishing.gate import Gate
 from meantime.streams.switching.acknowledged import Acknowledged
 from meantime.streams.switching.model import Notice, read_notice
+from meantime.streams.switching.store import SwitchStore
+from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
 DRAIN_FOR = 2.0
 DRAIN_DEAD_FOR = 0.2
 FORESEE_FOR = 5.0
+SETTLE_EVERY = 0.05
 
 Settle = Callable[[str], Awaitable[None]]
 """Return when no forced switch of the event type is open any more."""
@@ -42,16 +45,18 @@ class Reaction:
         producers: Producers,
         acknowledged: Acknowledged,
         steps: SwitchSteps,
-        settle: Settle,
+        switches: SwitchStore,
     ) -> None:
         self._catalog = catalog
         self._gate = gate
         self._producers = producers
         self._acknowledged = acknowledged
         self._steps = steps
-        self._settle = settle
+        self._switches = switches
         self._notices: dict[str, Notice | None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
+        self.settle: Settle = self._settled_by_others
+        """A node, which can conclude switches itself, puts its own way here."""
 
     async def __call__(self, version: int, locked: frozenset[str]) -> None:
         for name in locked:
@@ -91,7 +96,7 @@ class Reaction:
     async def _released(self, name: str) -> None:
         notice = self._notices.get(name)
         if notice is not None and notice.force:
-            await self._settle(name)
+            await self.settle(name)
         try:
             await self._know_timelines(name, notice)
         except NotFound:
@@ -106,16 +111,21 @@ class Reaction:
 
     def _warm(self, notice: Notice) -> None:
         """The first events after the switch should not have to wait for connections."""
-        self._spawn(self._warm_up(notice))
+        self._tasks.start(self._warm_up(notice), f"warm up {notice.topic}")
 
     def _foresee(self, name: str) -> None:
         """The commit is heard of before the lock goes: read it meanwhile."""
-        self._spawn(self._read_commit(name))
+        self._tasks.start(self._read_commit(name), f"foresee the commit of {name}")
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _settled_by_others(self, name: str) -> None:
+        while True:
+            switch = await self._switches.running(name)
+            if switch is None or switch.past_the_commit:
+                return
+            await asyncio.sleep(SETTLE_EVERY)
+
+    async def end(self) -> None:
+        await self._tasks.end()
 
     async def _read_commit(self, name: str) -> None:
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from prometheus_client import Counter
 
 from meantime.clock import Clock
+from meantime.coordination.liveness import SessionLiveness
 from meantime.errors import MeantimeError, NotFound, Unavailable
 from meantime.kafka.batch import Batch, Outcome, Records
 from meantime.kafka.producer import Producers
@@ -23,7 +24,6 @@ from meantime.streams.model import EventType, Timeline
 from meantime.streams.publishing.gate import Gate
 from meantime.streams.publishing.records import Item, Recipe, eid_of
 from meantime.streams.publishing.refusals import Advice, Refusals, resendable
-from meantime.streams.publishing.standing import Standing
 from meantime.streams.switching.acknowledged import Acknowledged
 from meantime.streams.switching.store import SwitchStore
 
@@ -37,7 +37,8 @@ OVERTAKEN = "refused, while a later event of the same partition was taken; it wa
 
 @dataclass(frozen=True, slots=True)
 class PublisherParts:
-    """What publishing works with. `wait_for`: seconds that a publisher waits for a switch."""
+    """What publishing works with. `liveness` proves that initiators of switches count this process; for one that they do not
+    count it never does. `wait_for`: seconds that a publisher waits for a switch."""
 
     catalog: Catalog
     gate: Gate
@@ -45,7 +46,7 @@ class PublisherParts:
     acknowledged: Acknowledged
     refusals: Refusals
     switches: SwitchStore
-    standing: Standing
+    liveness: SessionLiveness
     clock: Clock
     wait_for: float = 30.0
 
@@ -127,7 +128,7 @@ class Publisher:
             self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:
             self._gate.leave(flight)
-        if flight.late or not self._parts.standing.counted:
+        if flight.late or not self._parts.liveness.proven:
             await self._answer_for(timeline, batch)
         return timeline, batch
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from meantime.coordination.liveness import Tenure
+from meantime.coordination.liveness import SessionLiveness
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound
 from meantime.pulse import Pulse
@@ -51,7 +51,7 @@ Begin = Callable[[Sequence[Claim], Callable[[], None]], Sequence[Work]]
 
 class Balancer:
     def __init__(
-        self, store: AppStore, worker: str, planner: Planner, tenure: Tenure, begin: Begin, sources: Sources
+        self, store: AppStore, worker: str, planner: Planner, liveness: SessionLiveness, begin: Begin, sources: Sources
     ) -> None:
         self.changed = Pulse()
         self.rounds = Pulse()
@@ -61,7 +61,7 @@ class Balancer:
         self._session: Session = store.session
         self._worker = worker
         self._planner = planner
-        self._tenure = tenure
+        self._liveness = liveness
         self._begin = begin
         self._sources = sources
         self._works: dict[str, Work] = {}
@@ -145,7 +145,7 @@ class Balancer:
     async def _claim(self, queue: str) -> Claim | None:
         try:
             changed = partial(self._on_change, queue)
-            return await take(self._store, queue, self._worker, self._tenure, changed, self._sources.of(queue))
+            return await take(self._store, queue, self._worker, self._liveness, changed, self._sources.of(queue))
         except (CorruptRecord, NotFound) as error:
             log.error("queue_cannot_be_taken", queue=queue, detail=error.detail)
             self._put_off(queue)

@@ -13,7 +13,7 @@ from contextlib import suppress
 import structlog
 from msgspec.structs import replace
 
-from meantime.coordination.liveness import Tenure
+from meantime.coordination.liveness import SessionLiveness
 from meantime.coordination.session import Session, Watch
 from meantime.errors import Conflict, CoordinationLost, CorruptRecord, NotFound, VersionMoved
 from meantime.workers.model import QueueRecord, Source
@@ -28,7 +28,7 @@ class ClaimEnded(Exception):
 
 
 async def take(
-    store: AppStore, queue: str, worker: str, tenure: Tenure, changed: Watch, source: Source | None = None
+    store: AppStore, queue: str, worker: str, liveness: SessionLiveness, changed: Watch, source: Source | None = None
 ) -> "Claim | None":
     """The queue, or None while somebody has it; `changed` is called when either may be different. `source` is for a record
     that says nothing but `last`."""
@@ -40,7 +40,7 @@ async def take(
         node = await store.session.exists(path, changed)
     if node.owner != store.session.id:
         return None
-    claim = Claim(store, queue, node.created_zxid, tenure, changed, source)
+    claim = Claim(store, queue, node.created_zxid, liveness, changed, source)
     try:
         await claim.begin()
     except (CorruptRecord, NotFound):
@@ -51,7 +51,7 @@ async def take(
 
 class Claim:
     def __init__(
-        self, store: AppStore, queue: str, seal: int, tenure: Tenure, changed: Watch, source: Source | None = None
+        self, store: AppStore, queue: str, seal: int, liveness: SessionLiveness, changed: Watch, source: Source | None = None
     ) -> None:
         self.queue = queue
         self.record = QueueRecord()
@@ -62,7 +62,7 @@ class Claim:
         self._session_id = store.session.id
         self._path = store.layout.queue(queue)
         self._seal = seal
-        self._tenure = tenure
+        self._liveness = liveness
         self._changed = changed
         self._source = source
         self._version = -1
@@ -99,7 +99,7 @@ class Claim:
         while True:
             self._require_session()
             wanted = replace(self.record, last=last, cursor=cursor)
-            sent_at = self._tenure.now()
+            sent_at = self._liveness.now()
             try:
                 self._version = await self._session.set(self._path, encode_record(wanted), self._version)
             except (VersionMoved, NotFound):
@@ -108,7 +108,7 @@ class Claim:
                 await self._session.wait_connected()
                 settled = await self.refresh(wanted)
             else:
-                self._tenure.renew(sent_at)
+                self._liveness.renew(sent_at)
                 self.record = wanted
                 return True
             if settled is not None:

@@ -4,7 +4,7 @@
        ▲          │
        └──────────┘ the session is lost: everything is dropped where it stands, and it joins again under another name
 
-A worker whose connection is interrupted keeps its queues and starts nothing new, see `tenure`.
+A worker whose connection is interrupted keeps its queues and starts nothing new, see `liveness`.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from meantime.coordination.liveness import Tenure
+from meantime.coordination.liveness import SessionLiveness
 from meantime.coordination.session import SessionState
 from meantime.errors import CoordinationLost, MeantimeError, NotFound
 from meantime.tasks import end
@@ -40,7 +40,7 @@ class Membership:
     def __init__(self, store: AppStore, terms: Terms, sources: Sources, begin: Begin) -> None:
         self.name: str | None = None
         """That of the worker's node, while there is one."""
-        self.tenure = Tenure(store.session, terms.session_timeout)
+        self.liveness = SessionLiveness(store.session, terms.session_timeout)
         self._store = store
         self._session = store.session
         self._terms = terms
@@ -82,9 +82,11 @@ class Membership:
         assert self.name is not None
         path = self._store.layout.worker(self.name)
         planner = Planner(self._store, self.name, self._terms.settle_for, self._sources)
-        balancer = Balancer(self._store, self.name, planner, self.tenure, self._begin, self._sources)
+        balancer = Balancer(self._store, self.name, planner, self.liveness, self._begin, self._sources)
         session_id = self._session.id
-        parts = [asyncio.create_task(part) for part in (planner.run(), balancer.run(), self.tenure.run(path), self._lost())]
+        parts = [
+            asyncio.create_task(part) for part in (planner.run(), balancer.run(), self.liveness.run(path), self._lost())
+        ]
         try:
             await asyncio.wait({stopping, *parts}, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done() and not any(part.done() for part in parts):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
-from meantime.coordination.liveness import Tenure
+from meantime.coordination.liveness import SessionLiveness
 from meantime.coordination.session import Session
 from meantime.coordination.views import follow_data
 from meantime.errors import CorruptRecord
@@ -17,15 +17,15 @@ log = structlog.get_logger(__name__)
 
 
 class Gate:
-    def __init__(self, tenure: Tenure) -> None:
+    def __init__(self, liveness: SessionLiveness) -> None:
         self.paused = False
-        self._tenure = tenure
+        self._liveness = liveness
         self._listeners: set[Callable[[], None]] = set()
         self._changed = Pulse()
 
     @property
     def open(self) -> bool:
-        return not self.paused and self._tenure.holds
+        return not self.paused and self._liveness.proven
 
     async def resumed(self) -> None:
         """Wait until the application is not paused."""
@@ -42,12 +42,12 @@ class Gate:
     async def run(self, store: AppStore) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_app(store))
-            group.create_task(self._follow_tenure())
+            group.create_task(self._follow_liveness())
             group.create_task(self._follow_session(store.session))
 
-    async def _follow_tenure(self) -> None:
+    async def _follow_liveness(self) -> None:
         while True:
-            await self._tenure.renewed.beyond(self._tenure.renewed.count)
+            await self._liveness.renewed.beyond(self._liveness.renewed.count)
             self._tell()
 
     async def _follow_session(self, session: Session) -> None:
