@@ -1,17 +1,17 @@
 """The version barrier: all nodes react to a change, and whoever made the change knows when they have.
 
-    bump ──► timelines/version ──► every node looks: the version, then the locked event types
-                                   reacts locally ──► writes the version to timelines/nodes/<node>
-    wait_for ◄── watches ◄──────── every registered node has written it
+    SwitchSteps.begin / end ──► timelines/version + 1 ──► every node looks: the version, then the locked event types
+                                                          reacts locally ──► writes the version to timelines/nodes/<node>
+    wait_for ◄── watches ◄─────────────────────────────── every registered node has written it
 
 What makes it safe
 - A node reads the version before the locks, so what it acknowledges includes every lock made before that version.
-- A node registers before its first reaction, with the last version that it has reacted to (0: none). Hence a bump either
-  counts the node and waits for it, or came before the registration and is seen by the look that follows it: there is no
-  moment at which a node has reacted, opens its gates, and is not counted.
+- A node registers before its first reaction, with the last version that it has reacted to (0: none). Hence whoever raises
+  the version either counts the node and waits for it, or came before the registration and is seen by the look that follows
+  it: there is no moment at which a node has reacted, opens its gates, and is not counted.
 - Reactions run one after another, always to the newest state; one that fails is tried again and not acknowledged.
 - After a lost session the node registers again, reacts to the present state, whatever it was before, and acknowledges it.
-- Locks count without a bump too: a lock made or removed by any client of the protocol is reacted to at once.
+- Locks count without a new version too: a lock made or removed by any client of the protocol is reacted to at once.
 - A node that vanishes stops counting. If the waiting process itself lost its session, its locks are gone and others may
   just be registering again: it gets `CoordinationLost` and no false success.
 """
@@ -23,28 +23,29 @@ from contextlib import asynccontextmanager
 
 from meantime.coordination.participant import Participant, React
 from meantime.coordination.session import Session
-from meantime.coordination.structure import ensure_structure, version_of
+from meantime.coordination.structure import version_of
 from meantime.coordination.views import RETRY_EVERY, Directory
-from meantime.coordination.zk.znodes import Znode
-from meantime.errors import BarrierTimeout, Conflict, CoordinationLost, NotFound, VersionMoved
+from meantime.errors import BarrierTimeout, CoordinationLost
 from meantime.tasks import running
 
 
 @asynccontextmanager
-async def open_barrier(session: Session, node_id: str, react: React) -> AsyncIterator["VersionBarrier"]:
+async def open_barrier(
+    session: Session, node_id: str, react: React, *, counted: bool = True
+) -> AsyncIterator["VersionBarrier"]:
     """Take part as `node_id`. Does not wait for ZooKeeper: until the first call of `react` nothing is known about locks,
-    and `registered` is set after the first acknowledgement."""
-    barrier = VersionBarrier(session, node_id, react)
+    and `registered` is set after the first acknowledgement. Whoever is not `counted` reacts, but is never registered."""
+    barrier = VersionBarrier(session, node_id, react, counted=counted)
     async with running(barrier.run(), name="barrier"):
         yield barrier
     await barrier.leave()
 
 
 class VersionBarrier:
-    def __init__(self, session: Session, node_id: str, react: React) -> None:
+    def __init__(self, session: Session, node_id: str, react: React, *, counted: bool = True) -> None:
         self.node_id = node_id
         self._session = session
-        self._participant = Participant(session, node_id, react)
+        self._participant = Participant(session, node_id, react, counted=counted)
         self._acknowledgements = Directory(session, session.layout.acknowledgements)
 
     async def run(self) -> None:
@@ -87,29 +88,6 @@ class VersionBarrier:
 
     # All nodes
 
-    async def bump(self) -> int:
-        """Add one to the version; returns the new one. Waits a session's timeout for a connection.
-
-        When the connection breaks in between and the session survives, a version that has moved is taken for the bump:
-        whoever moved it, nodes that acknowledge it have seen all that was written before this call.
-        """
-        path, session_id = self._session.layout.version, self._session.id
-        before = self._participant.version_node or await self._first_version()
-        while True:
-            await self._same_session(session_id)
-            version = int(before.data) + 1
-            try:
-                await self._session.set(path, str(version).encode(), before.version)
-            except VersionMoved:
-                before = await self._session.get(path)
-            except CoordinationLost:
-                await self._same_session(session_id)
-                now = await self._session.get(path)
-                if now.version != before.version:
-                    return int(now.data)
-            else:
-                return version
-
     async def wait_for(self, version: int, timeout: float) -> float:
         """Wait until every registered node has reacted to `version`; returns the seconds that took.
 
@@ -146,60 +124,3 @@ class VersionBarrier:
             if self._session.id != session_id:
                 raise CoordinationLost("the ZooKeeper session was lost while waiting for acknowledgements")
             return sorted(name for name, number in reached.items() if number < version)
-
-    async def _first_version(self) -> Znode:
-        await ensure_structure(self._session)
-        return await self._session.get(self._session.layout.version)
-
-    async def _same_session(self, session_id: int | None) -> None:
-        """Wait for a connection, and make sure that nothing was lost with a session in between."""
-        try:
-            async with asyncio.timeout(self._session.timeout):
-                await self._session.wait_connected()
-        except TimeoutError as error:
-            raise CoordinationLost("there was no ZooKeeper connection for a bump") from error
-        if self._session.id != session_id:
-            raise CoordinationLost("the ZooKeeper session was lost in the middle of a bump")
-
-    # Locks
-
-    async def lock(self, event_type: str, holder: bytes) -> None:
-        """Lock an event type for as long as this session lives. `holder` tells others who and why, and must be unique
-        to this attempt; `Conflict` when it is locked already, with the `holder` as an extra."""
-        path = self._session.layout.locked_event_type(event_type)
-        await ensure_structure(self._session)
-        await self._session.settle(path)
-        while True:
-            try:
-                await self._session.create(path, holder, ephemeral=True)
-            except Conflict:
-                if not await self._held(event_type, holder):
-                    continue
-            except CoordinationLost:
-                await self._session.discard(path, holder)
-                raise
-            return
-
-    async def unlock(self, event_type: str, holder: bytes) -> None:
-        """Remove the lock that was made with `holder`; nothing happens when it is gone. Without a connection it is removed
-        as soon as there is one, and `CoordinationLost` is raised."""
-        await self._session.discard(self._session.layout.locked_event_type(event_type), holder)
-
-    async def confirm(self, event_type: str, holder: bytes) -> None:
-        """Make sure that the lock is still held; `CoordinationLost` when it went with a lost session."""
-        try:
-            held = await self._held(event_type, holder)
-        except Conflict:
-            held = False
-        if not held:
-            raise CoordinationLost(f"the lock on event type {event_type!r} is gone")
-
-    async def _held(self, event_type: str, holder: bytes) -> bool:
-        """True when the lock is this very one, False when it has just gone."""
-        try:
-            node = await self._session.get(self._session.layout.locked_event_type(event_type))
-        except NotFound:
-            return False
-        if node.owner == self._session.id and node.data == holder:
-            return True
-        raise Conflict(f"event type {event_type!r} is locked by {node.text or 'somebody'}", holder=node.text)
