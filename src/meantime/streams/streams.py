@@ -39,7 +39,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamsOptions:
-    """`storages`: those to register at the start. `max_streams`: how many streams of readers may be open at a time. `trusted`: whether this node may go by its clock (a node that may not cleans nothing up)."""
+    """`storages`: those to register at the start. `max_streams`: how many streams of readers may be open at a time.
+    `trusted`: whether this node may go by its clock (a node that may not cleans nothing up)."""
 
     node_id: str
     storages: Sequence[Storage]
