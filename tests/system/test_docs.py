@@ -22,10 +22,14 @@ LOCAL = "http://127.0.0.1:8080"
 TIMERS = ("oscillator", "dispatcher", "ledger")
 
 
+AT_THE_END = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"
+"""A page that fails takes along what it has started."""
+
+
 def run(script: str, folder: Path, **variables: str) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", script],
+        ["bash", "-euxo", "pipefail", "-c", f"{AT_THE_END}\n{script}"],
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PATH": path, **variables},
         cwd=folder,
