@@ -7,6 +7,8 @@ from urllib.parse import unquote
 import pytest
 from doc_pages import PAGES, ROOT, RUNNABLE, read_page
 
+from meantime import AsyncClient, Client
+
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 WRITTEN_FOR_PEOPLE = [page for page in PAGES if page.parent.name != "adr"]
@@ -53,3 +55,10 @@ def test_every_block_says_what_it_is_and_few_are_not_run() -> None:
 def test_every_page_can_be_read_in_one_go() -> None:
     written = [page for page in PAGES if "Written by `make docs`" not in page.read_text("utf-8")]
     assert {page.name for page in written if len(page.read_text("utf-8").splitlines()) > 150} == set()
+
+
+def test_the_reference_of_the_client_names_every_method_of_both_kinds() -> None:
+    text = (ROOT / "docs" / "reference" / "sdk.md").read_text("utf-8")
+    methods = {name for kind in (Client, AsyncClient) for name in vars(kind) if not name.startswith("_")}
+    named = {name.partition("(")[0] for name in re.findall(r"`([\w]+(?:\([^`]*\))?)`", text)}
+    assert methods - named == set()
