@@ -182,7 +182,8 @@ def _setting(field: msgspec.structs.FieldInfo) -> tuple[str, str, str, str]:
     limits = [f"{name} {value}" for name, value in (("at least", about.ge), ("at most", about.le)) if value is not None]
     limits += [f"more than {about.gt}"] if about.gt is not None else []
     meaning = _cell(about.description) + (f" ({', '.join(limits)})" if limits else "")
-    shown = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+    default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+    shown = "" if default == {} else str(default).lower() if isinstance(default, bool) else str(default)
     return f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", f"`{shown}`" if shown else "empty", meaning
 
 
