@@ -47,7 +47,7 @@ def test_the_shop_ships_counts_buries_and_closes(shop):
     shop.wait_until(lambda: any(topic.name == f"{shop.app}.dead" for topic in shop.client.topics()))
     shop.wait_until(lambda: shop.client.count(f"{shop.app}.dead") == 1)
     shop.client.publish(shop.name("stock"), {"item": "end of season"})
-    assert worker.process.wait(30) == 0
+    assert worker.process.wait(60) == 0
     with sqlite3.connect(shop.folder / "shop.db") as database:
         assert database.execute("select count(*) from shipped").fetchone() == (2,)
         assert database.execute("select item, pieces from stock").fetchall() == [("pears", 3)]

@@ -211,7 +211,7 @@ def test_stop_worker_ends_the_process_without_recording_the_message(shop):
     shop.create("orders")
     shop.publish("orders", 5)
     worker = shop.start()
-    assert worker.process.wait(30) == 0
+    assert worker.process.wait(60) == 0
     assert shop.numbers() == [0, 1, 2]
     assert shop.queues()[0]["cursor"] == "001-0001-000000000000000001"
     assert shop.holdings() == {}
@@ -294,7 +294,7 @@ def test_a_paused_queue_rests_and_goes_on_where_it_was(shop):
     shop.wait_for(2)
     queue = shop.queues()[0]["queue"]
     assert shop.put("POST", "queues", queue, "pause")["paused"] is True
-    time.sleep(0.3)
+    time.sleep(3.0)  # nobody says that the worker has heard of it
     shop.publish("orders", 2, start=2)
     time.sleep(0.5)
     assert len(shop.records()) == 2
@@ -307,10 +307,10 @@ def test_a_paused_queue_rests_and_goes_on_where_it_was(shop):
 def test_a_paused_application_rests_and_goes_on(shop):
     shop.write(SIMPLE)
     shop.create("orders", partitions=2)
-    shop.start()
+    worker = shop.start()
     shop.wait_until(lambda: shop.balanced(2, 1))
     assert shop.put("POST", "pause")["paused"] is True
-    time.sleep(0.3)
+    shop.wait_until(lambda: "application_paused" in worker.log.read_text())
     shop.publish("orders", 6)
     time.sleep(0.5)
     assert shop.records() == []
@@ -355,7 +355,7 @@ def test_work_goes_on_over_a_switch_of_the_storage(shop):
 def test_a_wrong_target_is_named_without_a_traceback(shop, target):
     shop.write(SIMPLE)
     worker = shop.start(target=target)
-    assert worker.process.wait(30) not in (0, None)
+    assert worker.process.wait(60) not in (0, None)
     told = worker.log.read_text()
     assert target in told
     assert "Traceback" not in told
@@ -370,7 +370,7 @@ def test_a_job_with_the_wrong_signature_is_named_without_a_traceback(shop):
             note(message)
     """)
     worker = shop.start()
-    assert worker.process.wait(30) != 0
+    assert worker.process.wait(60) != 0
     assert "wrong(message, context)" in worker.log.read_text()
     assert "Traceback" not in worker.log.read_text()
 

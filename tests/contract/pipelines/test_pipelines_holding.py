@@ -27,11 +27,21 @@ async def http(node: Node) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-async def switched(http: httpx.AsyncClient, **fields: Any) -> str:
-    """An event type with one closed timeline, whose time is over in a second."""
+async def filled(http: httpx.AsyncClient, **fields: Any) -> str:
+    """An event type with events, whose timelines are kept for a second after they are closed."""
     name = await new_event_type(http, options={"retention_time": 1000}, **fields)
     await http.post(f"/event-types/{name}/events", content=body({"n": 1}, {"n": 2}))
+    return name
+
+
+async def switch(http: httpx.AsyncClient, name: str) -> None:
     assert (await http.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})).status_code == 201
+
+
+async def switched(http: httpx.AsyncClient, **fields: Any) -> str:
+    """An event type with one closed timeline, whose time is over in a second."""
+    name = await filled(http, **fields)
+    await switch(http, name)
     return name
 
 
@@ -50,11 +60,12 @@ async def retention_in_kafka(node: Node, topic: str) -> str:
 
 
 async def test_a_closed_timeline_stays_until_the_archive_has_it(http: httpx.AsyncClient, node: Node) -> None:
-    name = await switched(http, annotations={"team": "shop"})
+    name = await filled(http, annotations={"team": "shop"})
     with Client(node.url) as client:
         mark = await asyncio.to_thread(Mark, client, name, "shelf")
         assert not mark.wanted
         await asyncio.to_thread(mark.move, 0)
+        await switch(http, name)
         (old, _) = await timelines(http, name)
         due_at = datetime.fromisoformat(old["cleaned_up_at"]).timestamp()
         await asyncio.sleep(max(0.0, due_at - time.time()) + 0.1)
@@ -79,11 +90,12 @@ async def test_without_the_mark_nothing_waits_any_more(http: httpx.AsyncClient, 
 
 
 async def test_clean_up_waits_for_the_slowest_of_two_archives(http: httpx.AsyncClient, node: Node) -> None:
-    name = await switched(http)
+    name = await filled(http)
     with Client(node.url) as client:
         quick, slow = [await asyncio.to_thread(Mark, client, name, archive) for archive in ("quick", "slow")]
         await asyncio.to_thread(slow.move, 0)
         await asyncio.to_thread(quick.move, 1)
+        await switch(http, name)
         await asyncio.sleep(1.2)
         await node.streams.retention.run_once()
         assert not await deleted(http, name)

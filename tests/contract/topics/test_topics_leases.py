@@ -37,12 +37,12 @@ async def topic(http: httpx.AsyncClient) -> str:
 
 async def test_a_pull_leases_what_is_due_in_time_order(http: httpx.AsyncClient, topic: str) -> None:
     now_ms = int((await http.get("/topics")).headers["X-Meantime-Now"])
-    messages = [{"id": f"m{n}", "at_ms": now_ms + 200 + (n * 7) % 50} for n in range(50)]
+    messages = [{"id": f"m{n}", "at_ms": now_ms + 3000 + (n * 7) % 50} for n in range(50)]
     await http.post(f"/topics/{topic}/messages", json={"messages": messages}, headers=GROUP)
     assert await pull(http, topic) == []
-    await asyncio.sleep(0.3)
-    leases = await pull(http, topic, limit=20, lease_ms=5000) + await pull(http, topic, limit=100)
-    assert [lease["created_for_ms"] for lease in leases] == [now_ms + 200 + n for n in range(50)]
+    await asyncio.sleep(3.2)
+    leases = await pull(http, topic, limit=20) + await pull(http, topic, limit=100)
+    assert [lease["created_for_ms"] for lease in leases] == [now_ms + 3000 + n for n in range(50)]
     assert all(lease["attempts"] == 1 and lease["version"] == 2 for lease in leases)
     assert all(lease["producer_group"] == "owners" for lease in leases)
 

@@ -241,7 +241,7 @@ async def test_a_message_may_have_the_name_of_a_route(http: httpx.AsyncClient, t
 
 
 async def test_a_deleted_id_stays_taken_for_the_dedupe_window(http: httpx.AsyncClient, topic: str) -> None:
-    await http.put(f"/topics/{topic}", json={"dedupe_ms": 700})
+    await http.put(f"/topics/{topic}", json={"dedupe_ms": 4000})
     await create(http, topic, {"id": "owner", "after_ms": 60_000}, {"id": "consumer", "after_ms": 0})
     assert (await http.delete(f"/topics/{topic}/messages/owner", headers=GROUP)).status_code == 204
     (lease,) = (await http.post(f"/topics/{topic}/leases", json={"consumer_id": "c"})).json()["leases"]
@@ -251,7 +251,7 @@ async def test_a_deleted_id_stays_taken_for_the_dedupe_window(http: httpx.AsyncC
     again = await create(http, topic, {"id": "owner", "after_ms": 0}, {"id": "consumer", "after_ms": 0})
     assert [one["status"] for one in again.json()["results"]] == ["exists", "exists"]
     assert (await http.get(f"/topics/{topic}/count")).json() == {"count": 0}
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(4.2)
     again = await create(http, topic, {"id": "owner", "after_ms": 0}, {"id": "consumer", "after_ms": 0})
     assert again.status_code == 201
 

@@ -44,7 +44,7 @@ def test_a_batch_is_handed_on_when_the_source_pauses() -> None:
 
     def slow() -> Iterator[Item]:
         yield Item("1", b"")
-        assert seen.wait(5)
+        assert seen.wait(60)
         yield Item("2", b"")
 
     arriving = batches(slow(), 100, linger=0.01)

@@ -103,7 +103,7 @@ async def test_an_abandoned_batch_never_claims_to_be_written() -> None:
     carrier, made, groups = batch(0, 1)
     hear(groups[0], b"0")
     made.abandon()
-    await asyncio.wait_for(made.done, 1)
+    await asyncio.wait_for(made.done, 60)
     hear(groups[1], b"1")
     assert not made.clean
     assert made.offsets == {}
