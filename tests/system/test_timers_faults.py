@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.kafka.settings import Storage
 from meantime.stack.services.postgres import last_report
-from meantime.timers.dispatching.arrivals import RequestTopic
+from meantime.timers.dispatching.consumers import RequestTopic
 from meantime.timers.future import encode
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST

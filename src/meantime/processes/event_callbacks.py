@@ -27,7 +27,7 @@ from meantime.streams.model import UNDEFINED
 from meantime.streams.publishing.opening import open_publisher
 from meantime.streams.publishing.publisher import Publisher
 from meantime.streams.publishing.records import Item, Rejected
-from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.held_timers import Held
 from meantime.timers.rules import event_type_of
 
 log = structlog.get_logger(__name__)

@@ -33,7 +33,7 @@ from meantime.processes.options import cluster_options, session_options
 from meantime.processes.storages import find_timers_storage, storages_of
 from meantime.runtime import spare_collector
 from meantime.streams.streams import StreamsOptions, open_streams
-from meantime.timers.settings import timers_options
+from meantime.timers.options import timers_options
 from meantime.timers.timers import open_timers
 from meantime.topics.topics import open_topics
 from meantime.workers.slice import open_apps

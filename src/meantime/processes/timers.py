@@ -30,17 +30,17 @@ from meantime.processes.options import peer_options, session_options
 from meantime.processes.storages import find_timers_storage
 from meantime.runtime import spare_collector, step_back
 from meantime.tasks import end, running
+from meantime.timers.dispatching.background_work import Desk
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
-from meantime.timers.dispatching.lookups import Desk
-from meantime.timers.dispatching.supervision import Hands, Station
+from meantime.timers.dispatching.supervisor import Hands, Station
 from meantime.timers.kafka_topics import admin_of, existing_topics, topics_ready
 from meantime.timers.ledger.account import Ledger
 from meantime.timers.ledger.reader import Books, LedgerOptions
 from meantime.timers.ledger.store import LedgerStore
+from meantime.timers.options import limits_of, topics_of
 from meantime.timers.oscillator import Oscillator, Tick
 from meantime.timers.oscillator_topic import open_dial
 from meantime.timers.reports import OscillatorReport
-from meantime.timers.settings import limits_of, topics_of
 from meantime.timers.timers import ELECTION, found
 from meantime.timers.topics import DUE
 

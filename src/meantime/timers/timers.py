@@ -16,9 +16,9 @@ from meantime.tasks import running
 from meantime.timers.kafka_topics import admin_of, topics_ready
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Standing
-from meantime.timers.request_forms import Wishes
-from meantime.timers.requests import RequestWriter, open_requests
-from meantime.timers.setting import Setting
+from meantime.timers.request_parsing import Wishes
+from meantime.timers.request_producer import RequestWriter, open_requests
+from meantime.timers.requesting import Setting
 from meantime.timers.status import TimersStatus, Watching
 from meantime.timers.topics import Topic
 

@@ -15,9 +15,9 @@ from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_data
 from meantime.clock import SystemClock
 from meantime.database.pool import open_database
 from meantime.tasks import running
+from meantime.timers.dispatching.background_work import Desk
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
-from meantime.timers.dispatching.lookups import Desk
-from meantime.timers.dispatching.supervision import Hands, Station
+from meantime.timers.dispatching.supervisor import Hands, Station
 from meantime.timers.future import encode
 from meantime.timers.ledger.account import Ledger
 from meantime.timers.ledger.reader import Books, LedgerOptions

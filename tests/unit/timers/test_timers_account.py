@@ -6,16 +6,16 @@ import pytest
 
 from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
-from meantime.timers.dispatching.coverage import Coverage
+from meantime.timers.dispatching.background_work import verdict
 from meantime.timers.dispatching.far_cancels import FarCancels, far_from
-from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.held_timers import Held
 from meantime.timers.dispatching.lateness import Lateness
-from meantime.timers.dispatching.lookups import verdict
+from meantime.timers.dispatching.request_coverage import Coverage
 from meantime.timers.future import encode
 from meantime.timers.ledger.account import Batch
 from meantime.timers.model import Cancel, Future, Identity, Limits, Outcomes, Record, Standing, State
 from meantime.timers.reports import quantile
-from meantime.timers.setting import pick
+from meantime.timers.requesting import pick
 from meantime.timers.status import (
     DispatcherStatus,
     FuturesStatus,

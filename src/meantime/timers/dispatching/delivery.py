@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.held_timers import Held
 from meantime.timers.dispatching.transaction import Fired, Firing, NotNow, Undeliverable, Volley
 
 log = structlog.get_logger(__name__)

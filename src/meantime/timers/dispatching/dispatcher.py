@@ -14,13 +14,13 @@ from threading import Event
 import structlog
 
 from meantime.clock import Clock
-from meantime.timers.dispatching.arrivals import DueTopic, RequestTopic, near_or_empty
+from meantime.timers.dispatching.background_work import Desk, Verdicts
+from meantime.timers.dispatching.consumers import DueTopic, RequestTopic, near_or_empty
 from meantime.timers.dispatching.delivery import Delivery, TopicList, missing_topic
+from meantime.timers.dispatching.done_consumer import DoneTopic
 from meantime.timers.dispatching.far_cancels import FarCancels, far_from
-from meantime.timers.dispatching.fired_topic import DoneTopic
-from meantime.timers.dispatching.held import Held, Share, Span
+from meantime.timers.dispatching.held_timers import Held, Share, Span
 from meantime.timers.dispatching.lateness import Lateness
-from meantime.timers.dispatching.lookups import Desk, Verdicts
 from meantime.timers.dispatching.transaction import Fired, Firing, NotNow, Volley
 from meantime.timers.model import Cancel, Limits, Record, Set
 from meantime.timers.reports import DispatcherReport

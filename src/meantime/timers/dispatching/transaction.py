@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from meantime.clock import Clock
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.held_timers import Held
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import Outcomes, State

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.timers.dispatching.fired import Memory
+from meantime.timers.dispatching.ended_timers import Memory
 from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import Outcomes
 from meantime.timers.topics import DONE

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.timers.dispatching.coverage import Coverage
+from meantime.timers.dispatching.request_coverage import Coverage
 from meantime.timers.kafka_topics import record_of, timers_config
 from meantime.timers.model import Record
 from meantime.timers.topics import DUE, REQUEST

@@ -15,10 +15,10 @@ from meantime.clock import Clock
 from meantime.errors import MeantimeError, StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.runtime import spare_collector
-from meantime.timers.dispatching.arrivals import DueTopic, RequestTopic
+from meantime.timers.dispatching.background_work import Desk
+from meantime.timers.dispatching.consumers import DueTopic, RequestTopic
 from meantime.timers.dispatching.dispatcher import Dispatcher, DispatcherOptions, Lines
-from meantime.timers.dispatching.fired_topic import DoneTopic
-from meantime.timers.dispatching.lookups import Desk
+from meantime.timers.dispatching.done_consumer import DoneTopic
 from meantime.timers.dispatching.transaction import Firing
 from meantime.timers.kafka_topics import admin_of, existing_topics
 from meantime.timers.ledger.store import LedgerStore

@@ -12,7 +12,7 @@ from meantime.tasks import running
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import Identity
-from meantime.timers.request_forms import Wish
+from meantime.timers.request_parsing import Wish
 from meantime.timers.topics import REQUEST
 
 POLL_EVERY = 0.002

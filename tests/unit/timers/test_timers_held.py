@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.timers.dispatching.fired import Memory
-from meantime.timers.dispatching.held import CATCH_UP_WITHIN_MS, Held, Share, Span
-from meantime.timers.dispatching.offsets import Offsets
+from meantime.timers.dispatching.ended_timers import Memory
+from meantime.timers.dispatching.held_timers import CATCH_UP_WITHIN_MS, Held, Share, Span
+from meantime.timers.dispatching.offset_tracker import Offsets
 from meantime.timers.model import Cancel, Future, Identity, Outcomes, Set, State
 
 S = 1_700_000_000

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Message
 
-from meantime.timers.dispatching.arrivals import near_or_empty
+from meantime.timers.dispatching.consumers import near_or_empty
 
 NEAR = 1_800_000_000
 

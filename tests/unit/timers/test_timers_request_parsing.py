@@ -5,7 +5,7 @@ import pytest
 
 from meantime.errors import Invalid, Malformed
 from meantime.timers.model import Limits
-from meantime.timers.request_forms import Wish, read_wishes
+from meantime.timers.request_parsing import Wish, read_wishes
 from meantime.timers.rules import named_second
 
 NOW_MS = 1_700_000_000_400

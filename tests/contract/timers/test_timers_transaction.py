@@ -7,7 +7,7 @@ import pytest
 from timers_world import Kafka, kafka_with_topics, token_of
 
 from meantime.clock import SystemClock
-from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.held_timers import Held
 from meantime.timers.dispatching.transaction import Firing, Volley
 from meantime.timers.model import Future
 

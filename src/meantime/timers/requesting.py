@@ -15,8 +15,8 @@ from meantime.errors import AlreadyFired, Conflict, Invalid, StorageUnavailable,
 from meantime.names import check_identifier
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Limits, Standing, State
-from meantime.timers.request_forms import Wishes, read_wishes
-from meantime.timers.requests import RequestWriter
+from meantime.timers.request_parsing import Wishes, read_wishes
+from meantime.timers.request_producer import RequestWriter
 from meantime.timers.rules import in_time, named_second
 
 log = structlog.get_logger(__name__)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from meantime.timers.dispatching.fired import Memory
-from meantime.timers.dispatching.offsets import Offsets
+from meantime.timers.dispatching.ended_timers import Memory
+from meantime.timers.dispatching.offset_tracker import Offsets
 from meantime.timers.model import Cancel, Future, Identity, Set
 from meantime.timers.rules import IN_TIME_MS
 

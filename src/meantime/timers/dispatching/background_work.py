@@ -14,7 +14,7 @@ import structlog
 from meantime.clock import Clock
 from meantime.errors import Invalid, MeantimeError, StorageUnavailable
 from meantime.tasks import end
-from meantime.timers.dispatching.held import Held
+from meantime.timers.dispatching.held_timers import Held
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Identity, Standing, State
 from meantime.timers.reports import FuturesReport
