@@ -17,7 +17,7 @@ from meantime.database.migrate import migrate
 from meantime.kafka.settings import Storage
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import ensure_topics
-from meantime.timers.model import Future, Limits
+from meantime.timers.model import Future, TimerLimits
 from meantime.timers.topics import REQUEST, topics
 
 SHARES = 2
@@ -127,7 +127,7 @@ def kafka_with_topics(address: str) -> Iterator[Kafka]:
 
 
 def _kafka_with_topics(address: str) -> Kafka:
-    limits = Limits()
+    limits = TimerLimits()
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     wanted = topics(
         shares=SHARES, request_partitions=2, horizon_s=limits.horizon_s, max_request_bytes=limits.max_request_bytes

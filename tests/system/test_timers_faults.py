@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.kafka.settings import Storage
 from meantime.stack.services.postgres import last_report
-from meantime.timers.dispatching.consumers import RequestTopic
+from meantime.timers.dispatching.consumers import RequestConsumer
 from meantime.timers.future import encode
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
@@ -320,7 +320,7 @@ def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(s
 
 def test_how_far_requests_have_been_read_is_known_again_after_kafka_was_killed(site):
     ends = site.ends(REQUEST)
-    requests = RequestTopic(Storage("default", site.kafka))
+    requests = RequestConsumer(Storage("default", site.kafka))
     try:
         requests.start(len(ends), ends, 0)
         _covered(requests, within=60)
@@ -342,10 +342,10 @@ def _once_kafka_is_back(ask: Callable[[], dict[int, int]]) -> dict[int, int]:
             time.sleep(0.2)
 
 
-def _covered(requests: RequestTopic, within: float) -> None:
+def _covered(requests: RequestConsumer, within: float) -> None:
     """All that Kafka has by now has been read."""
     asked_ms, deadline = round(time.time() * 1000), time.monotonic() + within
-    while requests.look() < asked_ms:
+    while requests.covered_until() < asked_ms:
         assert time.monotonic() < deadline, "it is not known how far requests have been read"
         requests.ask_for_ends(round(time.time() * 1000), asked_ms)
         list(requests.poll(500))

@@ -36,8 +36,8 @@ async def set_timers(request: AnyRequest, timers: TheTimers) -> Response[Any]:
     """`{at│after, callback_topic, callback_key?, callback│callback_b64?, token?}`, or `{"timers": [...]}` for up to 10,000.
     Answered once Kafka has them. If any entry is bad, none is taken."""
     allow(request, "timers")
-    asked = await timers.set(await request.body())
-    results = [TimerView(wish.timer.token, wish.timer.second) for wish in asked.wishes]
+    asked = await timers.requests.set(await request.body())
+    results = [TimerView(new.timer.token, new.timer.second) for new in asked.timers]
     return Response({"results": results} if asked.batch else results[0], status_code=202)
 
 
@@ -62,7 +62,7 @@ async def cancel_timer_called_status(request: AnyRequest, timers: TheTimers, at:
 
 async def _cancelled(request: AnyRequest, timers: Timers, token: str, at: int | None) -> TimerView:
     allow(request, "timers")
-    timer = await timers.cancel(token, at)
+    timer = await timers.requests.cancel(token, at)
     return TimerView(timer.token, timer.second)
 
 
@@ -77,8 +77,8 @@ async def show_timer(
 
 async def _shown(request: AnyRequest, timers: Timers, token: str, at: int | None) -> TimerView:
     allow(request, "timers")
-    standing = await timers.show(token, at)
-    return TimerView(standing.token, standing.second, standing.state.word, standing.fired_at_ms)
+    known = await timers.requests.show(token, at)
+    return TimerView(known.token, known.second, known.state.word, known.fired_at_ms)
 
 
 @get("/timers/load", tags=["timers"], summary="How many timers are pending, slot by slot")
@@ -96,7 +96,7 @@ async def load_timers(
     allow(request, "timers")
     if start is None or end is None or step is None:
         raise Malformed("give from, to and step, in seconds")
-    return Load([Slot(start, pending) for start, pending in await timers.load(start, end, step)])
+    return Load([Slot(start, pending) for start, pending in await timers.requests.load(start, end, step)])
 
 
 @get("/timers/status", tags=["timers"], summary="How the oscillator, the Spark job, dispatchers and the ledger are")
@@ -106,7 +106,7 @@ async def timers_status(
     if at is not None:
         return await _shown(request, timers, "status", at)
     allow(request, "timers")
-    return await timers.status()
+    return await timers.monitor.status()
 
 
 ROUTES = [

@@ -27,7 +27,7 @@ from meantime.streams.model import UNDEFINED
 from meantime.streams.publishing.opening import open_publisher
 from meantime.streams.publishing.publisher import Publisher
 from meantime.streams.publishing.records import Item, Rejected
-from meantime.timers.dispatching.held_timers import Held
+from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.rules import event_type_of
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ class EventCallbacks:
         self._publisher = publisher
         self._catalog = catalog
 
-    async def publish(self, timers: list[Held], attempted: set[Held]) -> list[str | None]:
+    async def publish(self, timers: list[HeldTimer], attempted: set[HeldTimer]) -> list[str | None]:
         """Publish timers of one event type; for each, why it was refused for good, or None when it is published.
         `attempted` may have been published before."""
         name = event_type_of(timers[0].future.topic) or ""
@@ -61,7 +61,9 @@ class EventCallbacks:
             refusals |= dict.fromkeys(left, error.detail)
         return [refusals.get(index) for index in range(len(timers))]
 
-    async def _publish(self, name: str, left: dict[int, Held], refusals: dict[int, str]) -> tuple[dict[int, Held], set[int]]:
+    async def _publish(
+        self, name: str, left: dict[int, HeldTimer], refusals: dict[int, str]
+    ) -> tuple[dict[int, HeldTimer], set[int]]:
         """Send what is left; what is left after that, and which of it may have been written."""
         category = (await self._catalog.entry(name)).event_type.category
         events = {index: event_of(held, category) for index, held in left.items()}
@@ -81,22 +83,24 @@ class EventCallbacks:
 
     @staticmethod
     def _rejected(
-        left: dict[int, Held], sent: list[int], items: Sequence[Item], refusals: dict[int, str]
-    ) -> dict[int, Held]:
+        left: dict[int, HeldTimer], sent: list[int], items: Sequence[Item], refusals: dict[int, str]
+    ) -> dict[int, HeldTimer]:
         """Nothing was written: what is at fault is refused, the rest may go."""
         failed = {index: item.detail for index, item in zip(sent, items, strict=True) if item.publishing_status == "failed"}
         refusals |= failed
         return {index: left[index] for index in sent if index not in failed}
 
     @staticmethod
-    def _unwritten(left: dict[int, Held], sent: list[int], items: Sequence[Item]) -> tuple[dict[int, Held], set[int]]:
+    def _unwritten(
+        left: dict[int, HeldTimer], sent: list[int], items: Sequence[Item]
+    ) -> tuple[dict[int, HeldTimer], set[int]]:
         pairs = zip(sent, items, strict=True) if items else ()
         missing = {index for index, item in pairs if item.publishing_status != "submitted"}
         if missing:
             log.warning("events_in_doubt", events=len(missing))
         return {index: left[index] for index in missing}, missing
 
-    async def _without_published(self, name: str, left: dict[int, Held], doubtful: set[int]) -> dict[int, Held]:
+    async def _without_published(self, name: str, left: dict[int, HeldTimer], doubtful: set[int]) -> dict[int, HeldTimer]:
         entry = await self._catalog.reload(name)
         suspects = {index: left[index] for index in doubtful}
         since_ms = min(held.second for held in suspects.values()) * 1000 - SKEW_MS
@@ -114,7 +118,7 @@ class EventCallbacks:
 Trace = tuple[str, int] | bytes
 
 
-def event_of(held: Held, category: str) -> bytes | None:
+def event_of(held: HeldTimer, category: str) -> bytes | None:
     """The event as it is published; None when the callback is none."""
     try:
         event = msgspec.json.decode(held.future.callback)
@@ -129,7 +133,7 @@ def event_of(held: Held, category: str) -> bytes | None:
     return msgspec.json.encode(event)
 
 
-def trace_of(held: Held, category: str) -> Trace:
+def trace_of(held: HeldTimer, category: str) -> Trace:
     return held.future.callback.strip() if category == UNDEFINED else (held.token, held.second)
 
 

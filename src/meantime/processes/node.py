@@ -30,7 +30,7 @@ from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
 from meantime.processes.options import cluster_options, session_options
-from meantime.processes.storages import find_timers_storage, storages_of
+from meantime.processes.storages import storages_of, timers_storage
 from meantime.runtime import spare_collector
 from meantime.streams.streams import StreamsOptions, open_streams
 from meantime.timers.options import timers_options
@@ -83,7 +83,7 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
                 database,
                 session,
                 cluster.clock,
-                timers_options(config, partial(find_timers_storage, config, database), cluster.health.require_healthy),
+                timers_options(config, partial(timers_storage, config, database), cluster.health.require_healthy),
             )
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))

@@ -27,21 +27,21 @@ from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.running import Engine, run_futures
 from meantime.processes.options import peer_options, session_options
-from meantime.processes.storages import find_timers_storage
+from meantime.processes.storages import timers_storage
 from meantime.runtime import spare_collector, step_back
 from meantime.tasks import end, running
-from meantime.timers.dispatching.background_work import Desk
+from meantime.timers.dispatching.background_work import BackgroundWork
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
-from meantime.timers.dispatching.supervisor import Hands, Station
+from meantime.timers.dispatching.supervisor import DispatcherSetup, DispatcherSupervisor
 from meantime.timers.kafka_topics import admin_of, existing_topics, topics_ready
-from meantime.timers.ledger.account import Ledger
-from meantime.timers.ledger.reader import Books, LedgerOptions
+from meantime.timers.ledger.account import LedgerWriter
+from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.options import limits_of, topics_of
 from meantime.timers.oscillator import Oscillator, Tick
-from meantime.timers.oscillator_topic import open_dial
+from meantime.timers.oscillator_topic import open_oscillator_topic
 from meantime.timers.reports import OscillatorReport
-from meantime.timers.timers import ELECTION, found
+from meantime.timers.timers import ELECTION
 from meantime.timers.topics import DUE
 
 log = structlog.get_logger(__name__)
@@ -90,22 +90,22 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
         database = await opened.enter_async_context(open_database(config.postgres, size=4))
         session = await opened.enter_async_context(open_session(session_options(config)))
         clock = await opened.enter_async_context(open_observed_clock(session, local, peer_options(config)))
-        storage = await found(partial(find_timers_storage, config, database))
+        storage = await timers_storage(config, database)
         await topics_ready(admin_of(storage), topics_of(config))
         yield Base(config, name, storage, session, clock, database, LedgerStore(database))
 
 
 async def oscillator(base: Base) -> None:
-    """Stand for election, and turn the dial when elected."""
+    """Stand for election, and write ticks when elected."""
     lead_s = base.config.timers_lead
-    dial = Oscillator(partial(open_dial, base.storage), base.clock, lead_s)
+    oscillating = Oscillator(partial(open_oscillator_topic, base.storage), base.clock, lead_s)
 
-    async def tell(tick: Tick) -> None:
+    async def report(tick: Tick) -> None:
         with suppress(StorageUnavailable):
             await base.store.report(base.name, tick.written_at_ms, OscillatorReport(tick.last, tick.written_at_ms, lead_s))
 
     async def lead(_: Leadership) -> None:
-        await dial.lead(tell)
+        await oscillating.lead(report)
 
     await Election(base.session, ELECTION, base.name).run(lead)
 
@@ -123,11 +123,11 @@ async def dispatcher(base: Base) -> None:
         callbacks = await opened.enter_async_context(
             open_callbacks(base.database, listener, base.session, base.clock, base.name)
         )
-        desk = Desk(base.store, callbacks.publish, base.clock, remember_ms)
-        hands = Hands(Station(base.name, base.storage, base.clock, options), desk)
-        await opened.enter_async_context(running(desk.follow_join(), name="join"))
-        await opened.enter_async_context(running(hands.report(base.store), name="report"))
-        await hands.run()
+        background = BackgroundWork(base.store, callbacks.publish, base.clock, remember_ms)
+        supervisor = DispatcherSupervisor(DispatcherSetup(base.name, base.storage, base.clock, options), background)
+        await opened.enter_async_context(running(background.follow_join(), name="join"))
+        await opened.enter_async_context(running(supervisor.report(base.store), name="report"))
+        await supervisor.run()
 
 
 async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
@@ -148,15 +148,15 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
 
 
 async def ledger(base: Base) -> None:
-    """Keep the books; get out of the way of those who fire, and of the Spark job."""
+    """Keep the ledger at low priority: dispatchers and the Spark job come first."""
     step_back(15)
     spare_collector(50_000, 50, 50)
-    books = Books(base.storage, Ledger(base.store), base.store, LedgerOptions(limits_of(base.config)))
+    reader = LedgerReader(base.storage, LedgerWriter(base.store), base.store, LedgerOptions(limits_of(base.config)))
     try:
-        async with running(_forget(base), name="forget"), running(_report(base, books), name="report"):
-            await books.run()
+        async with running(_forget(base), name="forget"), running(_report(base, reader), name="report"):
+            await reader.run()
     finally:
-        books.close()
+        reader.close()
 
 
 def _shares(storage: Storage) -> int:
@@ -176,8 +176,8 @@ async def _forget(base: Base) -> None:
         await asyncio.sleep(FORGET_EVERY)
 
 
-async def _report(base: Base, books: Books) -> None:
+async def _report(base: Base, reader: LedgerReader) -> None:
     while True:
         await asyncio.sleep(2.0)
         with suppress(StorageUnavailable):
-            await base.store.report(base.name, base.clock.now_ms(), await books.report())
+            await base.store.report(base.name, base.clock.now_ms(), await reader.report())

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage, client_config
 from meantime.timers.model import Record
-from meantime.timers.topics import Topic
+from meantime.timers.topics import TimerTopic
 
 ANSWER_WITHIN = 10.0
 
@@ -35,7 +35,7 @@ def admin_of(storage: Storage) -> AdminClient:
         raise StorageUnavailable(f"storage {storage.id!r} cannot be used: {error}", storage_id=storage.id) from error
 
 
-def ensure_topics(admin: AdminClient, wanted: Iterable[Topic]) -> None:
+def ensure_topics(admin: AdminClient, wanted: Iterable[TimerTopic]) -> None:
     """Create what is missing; blocks until Kafka has answered."""
     existing = existing_topics(admin)
     missing = [topic for topic in wanted if topic.name not in existing]
@@ -49,7 +49,7 @@ def ensure_topics(admin: AdminClient, wanted: Iterable[Topic]) -> None:
     _until_led(admin, {topic.name for topic in missing})
 
 
-async def topics_ready(admin: AdminClient, wanted: Iterable[Topic], retry_every: float = 1.0) -> None:
+async def topics_ready(admin: AdminClient, wanted: Iterable[TimerTopic], retry_every: float = 1.0) -> None:
     """Wait for Kafka for as long as it takes."""
     while True:
         try:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class State(IntEnum):
+class TimerState(IntEnum):
     """How a timer stands. The numbers are stored."""
 
     NOTED = -1
@@ -31,10 +31,10 @@ class State(IntEnum):
 
     @property
     def word(self) -> str:
-        return "pending" if self is State.NOTED else self.name.lower()
+        return "pending" if self is TimerState.NOTED else self.name.lower()
 
 
-class Identity(NamedTuple):
+class TimerId(NamedTuple):
     token: str
     second: int
 
@@ -58,7 +58,7 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class Set(NamedTuple):
+class SetRequest(NamedTuple):
     """A request to fire. `requested_ms` is when Kafka got it."""
 
     token: str
@@ -67,14 +67,14 @@ class Set(NamedTuple):
     requested_ms: int
 
 
-class Cancel(NamedTuple):
+class CancelRequest(NamedTuple):
     token: str
     second: int
     requested_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class RefusedRequest:
     """A request that is refused, and why. `opaque` when only the message inside it is at fault."""
 
     token: str
@@ -83,11 +83,11 @@ class Bad:
     opaque: bool
 
 
-Request = Set | Cancel | Bad
+Request = SetRequest | CancelRequest | RefusedRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TimerLimits:
     horizon_s: int = 365 * 86_400
     max_callback_bytes: int = 256 * 1024
 
@@ -97,27 +97,27 @@ class Limits:
         return self.max_callback_bytes + 8192
 
 
-class Outcomes(msgspec.Struct, frozen=True, array_like=True):
+class TimerOutcomes(msgspec.Struct, frozen=True, array_like=True):
     """One record of `timer-done`: timers that ended in the same way, in one transaction with what it caused."""
 
-    state: State
+    state: TimerState
     at_ms: int
     timers: tuple[tuple[int, tuple[str, ...]], ...]
     """By second, the tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LedgerEntry:
     """What the ledger knows of a timer."""
 
     token: str
     second: int
-    state: State
+    state: TimerState
     fired_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class LedgerTotals:
     """The ledger summed up. `difference` is 0 unless something ended twice or was never asked for."""
 
     requested: int

@@ -1,18 +1,29 @@
-"""The part of the settings that timers go by."""
+"""The part of the configuration that timers go by."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from meantime.config import Config
-from meantime.timers.model import Limits
-from meantime.timers.timers import FindStorage, TimersOptions
-from meantime.timers.topics import Topic, topics
+from meantime.kafka.settings import Storage
+from meantime.timers.model import TimerLimits
+from meantime.timers.topics import TimerTopic, topics
 
 
-def limits_of(config: Config) -> Limits:
-    return Limits(config.timers_horizon, config.timers_max_callback_bytes)
+@dataclass(frozen=True, slots=True)
+class TimersOptions:
+    """`storage` waits until it is known where timers live; `trusted` raises when this node's clock may be wrong."""
+
+    storage: Callable[[], Awaitable[Storage]]
+    limits: TimerLimits
+    topics: tuple[TimerTopic, ...]
+    trusted: Callable[[], None]
 
 
-def topics_of(config: Config) -> tuple[Topic, ...]:
+def limits_of(config: Config) -> TimerLimits:
+    return TimerLimits(config.timers_horizon, config.timers_max_callback_bytes)
+
+
+def topics_of(config: Config) -> tuple[TimerTopic, ...]:
     return topics(
         shares=config.timers_shares,
         request_partitions=config.timers_request_partitions,
@@ -21,5 +32,5 @@ def topics_of(config: Config) -> tuple[Topic, ...]:
     )
 
 
-def timers_options(config: Config, storage: FindStorage, trusted: Callable[[], None]) -> TimersOptions:
+def timers_options(config: Config, storage: Callable[[], Awaitable[Storage]], trusted: Callable[[], None]) -> TimersOptions:
     return TimersOptions(storage, limits_of(config), topics_of(config), trusted)

@@ -1,11 +1,12 @@
-"""The clock dial: every second is written once, ahead of cluster time by the lead, with no gap.
+"""The oscillator: every second is written to its topic once, ahead of cluster time by the lead,
+with no gap.
 
-    standby ──elected──► open the dial (fences whoever wrote before) ──► read its last second ──► write on, second by second
+    standby ──elected──► open the topic (fences whoever wrote before) ──► read its last second ──► write on, second by second
        ▲                                                                                            │
        └──────────────── leadership over, or fenced ◄───────────────────────────────────────────────┘
 
-A new leader goes on from the last second on the dial, so what was missed is caught up, however long it was. Two leaders
-cannot both write: opening the dial makes every earlier writer fail.
+A new leader goes on from the last second in the topic, so what was missed is caught up, however long it was. Two leaders
+cannot both write: opening the topic makes every earlier writer fail.
 """
 
 import asyncio
@@ -23,15 +24,15 @@ log = structlog.get_logger(__name__)
 MOST_AT_ONCE = 5000
 
 
-class Dial(Protocol):
+class TickTopic(Protocol):
     async def last(self) -> int | None:
-        """The newest second on the dial."""
+        """The newest second in it."""
         ...
 
     async def write(self, seconds: range) -> None: ...
 
 
-OpenDial = Callable[[], AbstractAsyncContextManager[Dial]]
+OpenTickTopic = Callable[[], AbstractAsyncContextManager[TickTopic]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Tick:
 
 
 def missing(last: int | None, now_ms: int, lead_s: int) -> range:
-    """The seconds that are to be written now; an empty dial begins with the present second."""
+    """The seconds that are to be written now; an empty topic begins with the present second."""
     now = now_ms // 1000
     first = now if last is None else last + 1
     return range(first, min(now + lead_s + 1, first + MOST_AT_ONCE))
@@ -56,26 +57,26 @@ def until_next(now_ms: int) -> float:
 
 
 class Oscillator:
-    def __init__(self, open_dial: OpenDial, clock: Clock, lead_s: int) -> None:
-        self._open_dial = open_dial
+    def __init__(self, open_oscillator_topic: OpenTickTopic, clock: Clock, lead_s: int) -> None:
+        self._open_topic = open_oscillator_topic
         self._clock = clock
         self._lead_s = lead_s
 
-    async def turn(self) -> AsyncIterator[Tick]:
-        """Turn the dial for as long as this is iterated over."""
-        async with self._open_dial() as dial:
-            last = await dial.last()
-            log.info("dial_opened", last=last)
+    async def ticks(self) -> AsyncIterator[Tick]:
+        """Write ticks for as long as this is iterated over."""
+        async with self._open_topic() as topic:
+            last = await topic.last()
+            log.info("oscillator_topic_opened", last=last)
             while True:
                 now_ms = self._clock.now_ms()
                 seconds = missing(last, now_ms, self._lead_s)
                 if seconds:
-                    await dial.write(seconds)
+                    await topic.write(seconds)
                     last = seconds[-1]
                     yield Tick(last, self._clock.now_ms(), len(seconds) < MOST_AT_ONCE)
                 if len(seconds) < MOST_AT_ONCE:
                     await asyncio.sleep(until_next(now_ms))
 
-    async def lead(self, tell: Callable[[Tick], Awaitable[None]]) -> None:
-        async for tick in self.turn():
-            await tell(tick)
+    async def lead(self, report: Callable[[Tick], Awaitable[None]]) -> None:
+        async for tick in self.ticks():
+            await report(tick)

@@ -1,4 +1,5 @@
-"""The dial in Kafka: one partition, written in transactions under one name, so that opening it fences every earlier writer.
+"""The topic `oscillator` in Kafka: one partition, written in transactions under one name, so that
+opening it fences every earlier writer.
 
 Calls to Kafka's client block, so each runs in a thread; there are a few of them a second.
 """
@@ -19,16 +20,16 @@ ANSWER_WITHIN = 15.0
 
 
 @asynccontextmanager
-async def open_dial(storage: Storage) -> AsyncIterator["KafkaDial"]:
-    dial = KafkaDial(storage)
+async def open_oscillator_topic(storage: Storage) -> AsyncIterator["OscillatorTopic"]:
+    topic = OscillatorTopic(storage)
     try:
-        await asyncio.to_thread(dial.open)
-        yield dial
+        await asyncio.to_thread(topic.open)
+        yield topic
     finally:
-        await asyncio.to_thread(dial.close)
+        await asyncio.to_thread(topic.close)
 
 
-class KafkaDial:
+class OscillatorTopic:
     def __init__(self, storage: Storage) -> None:
         common = timers_config(storage)
         self._producer = Producer({**common, "transactional.id": WRITER, "transaction.timeout.ms": 10_000, "linger.ms": 0})
@@ -76,7 +77,7 @@ class KafkaDial:
         with _translated():
             found = self._consumer.get_watermark_offsets(place, ANSWER_WITHIN)
         if found is None:
-            raise StorageUnavailable("Kafka does not say where the dial ends")
+            raise StorageUnavailable("Kafka does not say where the topic oscillator ends")
         return found
 
     def _newest(self, start: int) -> int | None:
@@ -85,7 +86,7 @@ class KafkaDial:
         while True:
             message = self._consumer.poll(ANSWER_WITHIN)
             if message is None:
-                raise StorageUnavailable("Kafka does not let the dial be read")
+                raise StorageUnavailable("the topic oscillator cannot be read")
             error = message.error()
             if error is None:
                 second = int(message.key() or b"0")
@@ -94,7 +95,7 @@ class KafkaDial:
                 self._consumer.unassign()
                 return newest
             else:
-                raise StorageUnavailable(f"Kafka does not let the dial be read: {error.str()}")
+                raise StorageUnavailable(f"the topic oscillator cannot be read: {error.str()}")
 
     def _write(self, seconds: range) -> None:
         with _translated():
@@ -116,5 +117,5 @@ def _refusal(error: KafkaException) -> Exception:
     """Every failure ends this writer: the next one finds out what was written."""
     reason = error.args[0]
     if reason.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-        return CoordinationLost("another oscillator has opened the dial")
-    return StorageUnavailable(f"the dial cannot be written: {reason.str()}")
+        return CoordinationLost("another oscillator has opened the topic")
+    return StorageUnavailable(f"the topic oscillator cannot be written: {reason.str()}")

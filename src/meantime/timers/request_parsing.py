@@ -10,13 +10,13 @@ from msgspec import UNSET, Raw, UnsetType
 
 from meantime.errors import Invalid, Malformed
 from meantime.names import check_identifier
-from meantime.timers.model import Future, Identity, Limits
+from meantime.timers.model import Future, TimerId, TimerLimits
 from meantime.timers.rules import event_type_of, future_fault, make_token
 
 MOST_AT_ONCE = 10_000
 
 
-class Form(msgspec.Struct):
+class TimerForm(msgspec.Struct):
     """One timer as it is sent. `null` counts as absent."""
 
     at: int | float | None = None
@@ -28,37 +28,37 @@ class Form(msgspec.Struct):
     token: str | None = None
 
 
-class Envelope(msgspec.Struct):
+class TimersForm(msgspec.Struct):
     timers: Raw | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NewTimer:
     """A timer that may be set."""
 
-    timer: Identity
+    timer: TimerId
     future: Future
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    wishes: list[Wish]
+class NewTimers:
+    timers: list[NewTimer]
     batch: bool
     relative: bool
     """Whether any of them counts from now, by this node's clock."""
 
 
-def read_wishes(body: bytes, now_ms: int, limits: Limits) -> Wishes:
+def parse_timers(body: bytes, now_ms: int, limits: TimerLimits) -> NewTimers:
     """All of them, or the first reason why none is taken."""
     try:
-        entries = msgspec.json.decode(body, type=Envelope).timers
+        entries = msgspec.json.decode(body, type=TimersForm).timers
     except msgspec.ValidationError:
         raise Malformed('the body must be a JSON object: a timer, or {"timers": [...]}') from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
     if isinstance(entries, UnsetType):
         form = _form(body)
-        return Wishes([_wish(form, now_ms, limits)], batch=False, relative=form.after is not None)
+        return NewTimers([_new_timer(form, now_ms, limits)], batch=False, relative=form.after is not None)
     return _batch(_entries(entries), now_ms, limits)
 
 
@@ -72,26 +72,26 @@ def _entries(raw: Raw) -> list[Raw]:
     return entries
 
 
-def _batch(entries: list[Raw], now_ms: int, limits: Limits) -> Wishes:
-    wishes, relative = [], False
+def _batch(entries: list[Raw], now_ms: int, limits: TimerLimits) -> NewTimers:
+    timers, relative = [], False
     for index, entry in enumerate(entries):
         try:
             form = _form(entry)
-            wishes.append(_wish(form, now_ms, limits))
+            timers.append(_new_timer(form, now_ms, limits))
         except Invalid as error:
             raise Invalid(f"timers[{index}]: {error.detail}", index=index, **error.extras) from error
         relative = relative or form.after is not None
-    return Wishes(wishes, batch=True, relative=relative)
+    return NewTimers(timers, batch=True, relative=relative)
 
 
-def _form(data: bytes | Raw) -> Form:
+def _form(data: bytes | Raw) -> TimerForm:
     try:
-        return msgspec.json.decode(data, type=Form)
+        return msgspec.json.decode(data, type=TimerForm)
     except msgspec.ValidationError as error:
         raise Invalid(str(error)) from error
 
 
-def _wish(form: Form, now_ms: int, limits: Limits) -> Wish:
+def _new_timer(form: TimerForm, now_ms: int, limits: TimerLimits) -> NewTimer:
     second = _second(form, now_ms)
     if second > now_ms // 1000 + limits.horizon_s:
         raise Invalid(f"at most {limits.horizon_s} seconds ahead", field="at", horizon_s=limits.horizon_s)
@@ -104,10 +104,10 @@ def _wish(form: Form, now_ms: int, limits: Limits) -> Wish:
     if event_type_of(future.topic) is not None and not _is_event(future.callback):
         raise Invalid("the callback into an event type must be a JSON object", field="callback")
     token = make_token(second) if form.token is None else check_identifier(form.token, "token")
-    return Wish(Identity(token, second), future)
+    return NewTimer(TimerId(token, second), future)
 
 
-def _second(form: Form, now_ms: int) -> int:
+def _second(form: TimerForm, now_ms: int) -> int:
     """The first second that is not before the instant asked for."""
     if (form.at is None) == (form.after is None):
         raise Invalid("give either at (a Unix second) or after (seconds from now)", field="at")
@@ -119,7 +119,7 @@ def _second(form: Form, now_ms: int) -> int:
     return max(0, math.ceil(instant))
 
 
-def _callback(form: Form) -> bytes:
+def _callback(form: TimerForm) -> bytes:
     """A string as its UTF-8 bytes, other JSON as it was written."""
     given = b"" if isinstance(form.callback, UnsetType) else bytes(form.callback).strip()
     absent = given in (b"", b"null")

@@ -11,8 +11,8 @@ from meantime.kafka.settings import Storage
 from meantime.tasks import running
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import timers_config
-from meantime.timers.model import Identity
-from meantime.timers.request_parsing import Wish
+from meantime.timers.model import TimerId
+from meantime.timers.request_parsing import NewTimer
 from meantime.timers.topics import REQUEST
 
 POLL_EVERY = 0.002
@@ -42,7 +42,7 @@ class _Pending:
             self.done.set_exception(error)
 
 
-class RequestWriter:
+class RequestProducer:
     """Until `connect` is called, every call answers *not now*."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -72,12 +72,12 @@ class RequestWriter:
             raise StorageUnavailable("the storage of timers is not known yet")
         return self._connected
 
-    async def set(self, wishes: Iterable[Wish]) -> None:
+    async def set(self, timers: Iterable[NewTimer]) -> None:
         """Return when Kafka has them all."""
-        requests = [(str(wish.timer.second), encode(wish.future), ("token", wish.timer.token)) for wish in wishes]
+        requests = [(str(new.timer.second), encode(new.future), ("token", new.timer.token)) for new in timers]
         await self._write(requests)
 
-    async def cancel(self, timer: Identity) -> int:
+    async def cancel(self, timer: TimerId) -> int:
         """When Kafka got the cancel, by its own clock."""
         return await self._write([(str(timer.second), b"", ("cancel", timer.token))])
 
@@ -113,10 +113,10 @@ class RequestWriter:
 
 
 @asynccontextmanager
-async def open_requests(max_bytes: int) -> AsyncIterator[RequestWriter]:
-    writer = RequestWriter(max_bytes)
+async def open_request_producer(max_bytes: int) -> AsyncIterator[RequestProducer]:
+    producer = RequestProducer(max_bytes)
     try:
-        async with running(writer.poll(), name="timer requests"):
-            yield writer
+        async with running(producer.poll(), name="timer requests"):
+            yield producer
     finally:
-        await asyncio.to_thread(writer.close)
+        await asyncio.to_thread(producer.close)

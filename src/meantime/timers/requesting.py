@@ -14,9 +14,9 @@ from meantime.clock import Clock
 from meantime.errors import AlreadyFired, Conflict, Invalid, StorageUnavailable, Unavailable, UnknownTimer
 from meantime.names import check_identifier
 from meantime.timers.ledger.store import LedgerStore
-from meantime.timers.model import Identity, Limits, Standing, State
-from meantime.timers.request_parsing import Wishes, read_wishes
-from meantime.timers.request_producer import RequestWriter
+from meantime.timers.model import LedgerEntry, TimerId, TimerLimits, TimerState
+from meantime.timers.request_parsing import NewTimers, parse_timers
+from meantime.timers.request_producer import RequestProducer
 from meantime.timers.rules import in_time, named_second
 
 log = structlog.get_logger(__name__)
@@ -25,49 +25,49 @@ MOST_SLOTS = 10_000
 LOOK_EVERY = 0.1
 OUTCOME_WITHIN = 6.0
 LATEST = 10**12
-OPEN = (State.NOTED, State.PENDING)
+OPEN = (TimerState.NOTED, TimerState.PENDING)
 
 
-class Setting:
+class TimerRequests:
     """`trusted` raises when this node's clock may be wrong."""
 
     def __init__(
-        self, writer: RequestWriter, store: LedgerStore, clock: Clock, limits: Limits, trusted: Callable[[], None]
+        self, producer: RequestProducer, store: LedgerStore, clock: Clock, limits: TimerLimits, trusted: Callable[[], None]
     ) -> None:
-        self._writer = writer
+        self._producer = producer
         self._store = store
         self._clock = clock
         self._limits = limits
         self._trusted = trusted
 
-    async def set(self, body: bytes) -> Wishes:
+    async def set(self, body: bytes) -> NewTimers:
         """Set all timers of a request body; returns when Kafka has them."""
-        asked = read_wishes(body, self._clock.now_ms(), self._limits)
+        asked = parse_timers(body, self._clock.now_ms(), self._limits)
         if asked.relative:
             self._trusted()
-        await self._writer.set(asked.wishes)
+        await self._producer.set(asked.timers)
         # Kafka has them, so they are set; the ledger will see them there if it cannot be told now.
         with suppress(StorageUnavailable):
-            await self._store.note({wish.timer for wish in asked.wishes})
+            await self._store.note({new.timer for new in asked.timers})
         return asked
 
-    async def show(self, token: str, at: int | None = None) -> Standing:
+    async def show(self, token: str, at: int | None = None) -> LedgerEntry:
         """What became of a timer."""
         known = await self._known(token, at)
-        standing = pick(known, at)
-        if standing is None or standing.state is State.VOID:
+        entry = pick(known, at)
+        if entry is None or entry.state is TimerState.VOID:
             raise UnknownTimer(f"timer {token!r} is unknown")
-        return standing
+        return entry
 
-    async def cancel(self, token: str, at: int | None = None) -> Identity:
-        standing = pick(await self._known(token, at), at)
-        second = standing.second if standing else at if at is not None else named_second(token)
+    async def cancel(self, token: str, at: int | None = None) -> TimerId:
+        entry = pick(await self._known(token, at), at)
+        second = entry.second if entry else at if at is not None else named_second(token)
         if second is None:
             raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need ?at=<second>")
-        timer = Identity(token, second)
-        if standing is not None and standing.state not in OPEN:
-            return _told(timer, standing.state)
-        if standing is None and second * 1000 <= self._clock.now_ms():
+        timer = TimerId(token, second)
+        if entry is not None and entry.state not in OPEN:
+            return _answer(timer, entry.state)
+        if entry is None and second * 1000 <= self._clock.now_ms():
             raise UnknownTimer(f"timer {token!r} is unknown, and its second has passed")
         return await self._cancel(timer)
 
@@ -81,43 +81,43 @@ class Setting:
         pending = await self._store.load(start, end, step)
         return [(start + slot * step, pending.get(slot, 0)) for slot in range(count)]
 
-    async def _known(self, token: str, at: int | None) -> list[Standing]:
+    async def _known(self, token: str, at: int | None) -> list[LedgerEntry]:
         check_identifier(token, "token")
         if at is not None and not 0 <= at < LATEST:
             raise Invalid("at must be a Unix second", field="at")
         return await self._store.find(token)
 
-    async def _cancel(self, timer: Identity) -> Identity:
-        got_ms = await self._writer.cancel(timer)
+    async def _cancel(self, timer: TimerId) -> TimerId:
+        got_ms = await self._producer.cancel(timer)
         if in_time(timer.second, got_ms):
             with suppress(StorageUnavailable):
                 await self._store.note_cancelled(timer.token, timer.second)
             return timer
         return await self._outcome(timer)
 
-    async def _outcome(self, timer: Identity) -> Identity:
+    async def _outcome(self, timer: TimerId) -> TimerId:
         """It was close: wait for how it ended."""
         left_ms = max(0, timer.second * 1000 - self._clock.now_ms())
         deadline = asyncio.get_running_loop().time() + left_ms / 1000 + OUTCOME_WITHIN
         while asyncio.get_running_loop().time() < deadline:
-            standing = pick(await self._store.find(timer.token), timer.second)
-            if standing is not None and standing.state not in OPEN:
-                return _told(timer, standing.state)
+            entry = pick(await self._store.find(timer.token), timer.second)
+            if entry is not None and entry.state not in OPEN:
+                return _answer(timer, entry.state)
             await asyncio.sleep(LOOK_EVERY)
         raise Unavailable(f"the cancel of {timer.token!r} is written, and it is not known yet whether it came in time")
 
 
-def pick(known: list[Standing], at: int | None) -> Standing | None:
+def pick(known: list[LedgerEntry], at: int | None) -> LedgerEntry | None:
     """The timer that is meant: the one at that second; without one, the next that is pending, else the last that ended."""
     if at is not None:
-        return next((standing for standing in known if standing.second == at), None)
-    pending = [standing for standing in known if standing.state in OPEN]
+        return next((entry for entry in known if entry.second == at), None)
+    pending = [entry for entry in known if entry.state in OPEN]
     return pending[0] if pending else known[-1] if known else None
 
 
-def _told(timer: Identity, state: State) -> Identity:
-    if state is State.FIRED:
+def _answer(timer: TimerId, state: TimerState) -> TimerId:
+    if state is TimerState.FIRED:
         raise AlreadyFired(f"timer {timer.token!r} has fired")
-    if state is State.REJECTED:
+    if state is TimerState.REJECTED:
         raise Conflict(f"timer {timer.token!r} was rejected; it does not fire")
     return timer

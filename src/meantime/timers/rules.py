@@ -2,7 +2,8 @@
 
 Whoever meets a request — the Spark job, a dispatcher, the ledger — must come to the same verdict, so a verdict depends
 on nothing but the record itself and the limits: the horizon is counted from the instant at which Kafka got the record. What
-the Spark job can see without opening the message (key, token, size, horizon) comes first; `Bad.opaque` tells the rest.
+the Spark job can see without opening the message (key, token, size, horizon) comes first;
+`RefusedRequest.opaque` tells the rest.
 """
 
 import re
@@ -12,7 +13,7 @@ from zlib import crc32
 
 from meantime.names import EVENT_TYPE, IDENTIFIER, is_identifier
 from meantime.timers.future import decode
-from meantime.timers.model import Bad, Cancel, Future, Identity, Limits, Record, Request, Set
+from meantime.timers.model import CancelRequest, Future, Record, RefusedRequest, Request, SetRequest, TimerId, TimerLimits
 from meantime.timers.topics import RESERVED
 
 SECOND = re.compile(rb"[0-9]{1,12}")
@@ -37,45 +38,47 @@ Outside = tuple[str, int | None, bool, str | None]
 """What can be seen of a request without opening its message: token, second, whether it cancels, why it is refused."""
 
 
-def read(record: Record, limits: Limits) -> Request:
+def read(record: Record, limits: TimerLimits) -> Request:
     """The verdict on a record of `timer-request`."""
     token, second, cancelling, reason = outside(record, limits)
     if second is None or reason is not None:
         known = token if is_identifier(token) else place(record)
-        return Bad(known, record.timestamp_ms // 1000 if second is None else second, reason or NO_SECOND, opaque=False)
+        return RefusedRequest(
+            known, record.timestamp_ms // 1000 if second is None else second, reason or NO_SECOND, opaque=False
+        )
     if cancelling:
-        return Cancel(token, second, record.timestamp_ms)
+        return CancelRequest(token, second, record.timestamp_ms)
     future = decode(record.value or b"")
     reason = UNREADABLE if future is None else future_fault(future, limits)
     if future is None or reason is not None:
-        return Bad(token, second, reason or UNREADABLE, opaque=True)
-    return Set(token, second, future, record.timestamp_ms)
+        return RefusedRequest(token, second, reason or UNREADABLE, opaque=True)
+    return SetRequest(token, second, future, record.timestamp_ms)
 
 
-def outside(record: Record, limits: Limits) -> Outside:
+def outside(record: Record, limits: TimerLimits) -> Outside:
     """The part of the verdict that the Spark job comes to. Every request passes here, some of them in bursts of millions."""
     token, cancelling = _token(record)
     second = _second(record.key)
     return token, second, cancelling, _fault(record, token, second, cancelling, limits)
 
 
-def set_by(record: Record) -> Identity | None:
+def set_by(record: Record) -> TimerId | None:
     """The timer that a record of `timer-due` sets, without opening it; None for a cancel."""
     token = dict(record.headers).get("token")
-    return None if token is None else Identity(token.decode(), int(record.key or b"0"))
+    return None if token is None else TimerId(token.decode(), int(record.key or b"0"))
 
 
-def read_due(record: Record, limits: Limits) -> Set | Cancel | None:
+def read_due(record: Record, limits: TimerLimits) -> SetRequest | CancelRequest | None:
     """A record of `timer-due`, judged by the Spark job from outside; None for a message that is at fault inside."""
     headers = dict(record.headers)
     second = int(record.key or b"0")
     requested_ms = int(headers.get("requested") or b"0")
     cancelled = headers.get("cancel")
     if cancelled is not None:
-        return Cancel(cancelled.decode(), second, requested_ms)
+        return CancelRequest(cancelled.decode(), second, requested_ms)
     future = decode(record.value or b"")
     token = (headers.get("token") or b"").decode()
-    return None if future is None or future_fault(future, limits) else Set(token, second, future, requested_ms)
+    return None if future is None or future_fault(future, limits) else SetRequest(token, second, future, requested_ms)
 
 
 def _token(record: Record) -> tuple[str, bool]:
@@ -93,7 +96,7 @@ def _second(key: bytes | None) -> int | None:
     return int(key) if key and SECOND.fullmatch(key) else None
 
 
-def _fault(record: Record, token: str, second: int | None, cancelling: bool, limits: Limits) -> str | None:
+def _fault(record: Record, token: str, second: int | None, cancelling: bool, limits: TimerLimits) -> str | None:
     if second is None:
         return NO_SECOND
     if IDENTIFIER.fullmatch(token) is None:
@@ -107,7 +110,7 @@ def _fault(record: Record, token: str, second: int | None, cancelling: bool, lim
     return None
 
 
-def future_fault(future: Future, limits: Limits) -> str | None:
+def future_fault(future: Future, limits: TimerLimits) -> str | None:
     """Why this callback could never be delivered."""
     reason = _topic_fault(future.topic)
     return CALLBACK_TOO_LARGE if reason is None and len(future.callback) > limits.max_callback_bytes else reason

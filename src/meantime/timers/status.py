@@ -94,7 +94,7 @@ def alarms(status: TimersStatus) -> list[str]:
     return found
 
 
-class Watching:
+class TimersMonitor:
     def __init__(self, store: LedgerStore, session: Session, election: str, clock: Clock) -> None:
         self._store = store
         self._election = Election(session, election, "")
@@ -102,12 +102,12 @@ class Watching:
         self._alarms: list[str] = []
 
     async def run(self) -> None:
-        """Export and complain, for ever."""
+        """Export metrics and log alarms, for ever."""
         while True:
             with suppress(StorageUnavailable):
                 status = await self.status()
                 _export(status)
-                self._complain(alarms(status))
+                self._log_alarms(alarms(status))
             await asyncio.sleep(WATCH_EVERY)
 
     async def status(self) -> TimersStatus:
@@ -141,12 +141,12 @@ class Watching:
         last = reports[0].report
         return OscillatorStatus(leader, last.last_tick, max(0, now_ms - last.written_at_ms), last.lead_s)
 
-    def _complain(self, found: list[str]) -> None:
+    def _log_alarms(self, found: list[str]) -> None:
         """Once when it begins, once when it is over."""
         if found and not self._alarms:
             log.error("timers_alarm", alarms=found)
         elif self._alarms and not found:
-            log.info("timers_well_again")
+            log.info("timers_alarm_over")
         self._alarms = found
 
 

@@ -1,7 +1,7 @@
 """The Kafka topics that timers live in, all on one storage (`timers_storage`).
 
 timer-request   what clients ask for; kept as long as the horizon, so that all that is pending can be rebuilt from it
-oscillator      the clock dial: every second once
+oscillator      the ticks: every second once
 timer-due       buckets on their way to the dispatchers, partitioned by timer
 timer-done      how timers ended, in one transaction with what they caused; partitioned as timer-due
 timer-rejected  requests that were refused, unchanged, with the reason
@@ -23,13 +23,13 @@ DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TimerTopic:
     name: str
     partitions: int
     settings: MappingProxyType[str, str]
 
 
-def topics(*, shares: int, request_partitions: int, horizon_s: int, max_request_bytes: int) -> tuple[Topic, ...]:
+def topics(*, shares: int, request_partitions: int, horizon_s: int, max_request_bytes: int) -> tuple[TimerTopic, ...]:
     """What is created where it is missing. Kafka's own clock stamps requests: whether a cancel came in time must not
     depend on the clock of the client."""
     roomy = {"max.message.bytes": str(max(1_048_588, max_request_bytes + 65_536))}
@@ -43,5 +43,5 @@ def topics(*, shares: int, request_partitions: int, horizon_s: int, max_request_
     )
 
 
-def _topic(name: str, partitions: int, **settings: str) -> Topic:
-    return Topic(name, partitions, MappingProxyType(settings))
+def _topic(name: str, partitions: int, **settings: str) -> TimerTopic:
+    return TimerTopic(name, partitions, MappingProxyType(settings))

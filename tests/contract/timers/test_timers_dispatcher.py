@@ -15,14 +15,14 @@ from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_data
 from meantime.clock import SystemClock
 from meantime.database.pool import open_database
 from meantime.tasks import running
-from meantime.timers.dispatching.background_work import Desk
+from meantime.timers.dispatching.background_work import BackgroundWork
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
-from meantime.timers.dispatching.supervisor import Hands, Station
+from meantime.timers.dispatching.supervisor import DispatcherSetup, DispatcherSupervisor
 from meantime.timers.future import encode
-from meantime.timers.ledger.account import Ledger
-from meantime.timers.ledger.reader import Books, LedgerOptions
+from meantime.timers.ledger.account import LedgerWriter
+from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
-from meantime.timers.model import Future, Identity, Limits, State
+from meantime.timers.model import Future, TimerId, TimerLimits, TimerState
 from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import share_of
 from meantime.timers.topics import DUE, REJECTED, REQUEST
@@ -59,21 +59,21 @@ async def refuse_events(timers, attempted):
 
 @asynccontextmanager
 async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", publish=refuse_events, **options):
-    desk = Desk(store, publish, SystemClock(), remember_ms=86_400_000)
-    station = Station(name, kafka.storage, SystemClock(), DispatcherOptions(SHARES, **options))
-    hands = Hands(station, desk)
-    books = Books(kafka.storage, Ledger(store), store, LedgerOptions(Limits()))
+    background = BackgroundWork(store, publish, SystemClock(), remember_ms=86_400_000)
+    setup = DispatcherSetup(name, kafka.storage, SystemClock(), DispatcherOptions(SHARES, **options))
+    supervisor = DispatcherSupervisor(setup, background)
+    reader = LedgerReader(kafka.storage, LedgerWriter(store), store, LedgerOptions(TimerLimits()))
     try:
-        async with running(books.run(), name="books"), running(hands.run(), name="hands"):
+        async with running(reader.run(), name="ledger"), running(supervisor.run(), name="dispatcher"):
             for _ in range(600):
-                if hands._hand is not None and hands._hand.report.shares:
+                if supervisor._dispatcher is not None and supervisor._dispatcher.report.shares:
                     break
                 await asyncio.sleep(0.05)
-            yield hands
+            yield supervisor
     finally:  # also after a test that has failed: the next one would find a dispatcher that has its share
-        books.close()
+        reader.close()
         for _ in range(3000):
-            if not hands.turning:
+            if not supervisor.running:
                 break
             await asyncio.sleep(0.02)
 
@@ -212,7 +212,7 @@ async def test_two_dispatchers_share_the_work_and_one_takes_over(kafka, calls, s
     async with dispatcher(kafka, store, "one") as one:
         async with dispatcher(kafka, store, "two") as two:
             for _ in range(200):
-                if len(one._hand.report.shares) == len(two._hand.report.shares) == 1:
+                if len(one._dispatcher.report.shares) == len(two._dispatcher.report.shares) == 1:
                     break
                 await asyncio.sleep(0.1)
             second = soon(2)
@@ -252,7 +252,7 @@ async def test_a_share_that_comes_later_comes_with_its_requests(kafka, calls, st
     async with dispatcher(kafka, store, "one") as one:
         async with dispatcher(kafka, store, "two") as two:
             for _ in range(200):
-                if len(one._hand.report.shares) == len(two._hand.report.shares) == 1:
+                if len(one._dispatcher.report.shares) == len(two._dispatcher.report.shares) == 1:
                     break
                 await asyncio.sleep(0.1)
             second = soon(10)
@@ -289,9 +289,9 @@ async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(k
     long_ago = soon(-900)
     recently = int(time.time() * 1000) - 60_000
     async with store.writing() as connection:
-        await store.apply(connection, State.PENDING, {Identity(f"{mark}-{n}", long_ago): None for n in range(4)})
-        await store.apply(connection, State.FIRED, {Identity(f"{mark}-0", long_ago): 5})
-        await store.apply(connection, State.VOID, {Identity(f"{mark}-1", long_ago): None})
+        await store.apply(connection, TimerState.PENDING, {TimerId(f"{mark}-{n}", long_ago): None for n in range(4)})
+        await store.apply(connection, TimerState.FIRED, {TimerId(f"{mark}-0", long_ago): 5})
+        await store.apply(connection, TimerState.VOID, {TimerId(f"{mark}-1", long_ago): None})
     tail = kafka.tail(calls)
     async with dispatcher(kafka, store, remember_ms=100):
         second = soon(1)

@@ -19,7 +19,7 @@ from meantime.pipelines.timers.intake import FuturesOptions, waiting_schema
 from meantime.pipelines.timers.request_source import RequestsReader
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import partitions_of
-from meantime.timers.model import Bad, Future, Limits, Record
+from meantime.timers.model import Future, Record, RefusedRequest, TimerLimits
 from meantime.timers.rules import read, share_of
 from meantime.timers.topics import DUE, OSCILLATOR, REJECTED, REQUEST
 
@@ -96,7 +96,7 @@ def test_a_spark_without_its_connector_to_kafka_is_told_what_to_start_it_with(sp
 
 def test_a_batch_is_bounded_in_bytes_however_few_they_are(kafka, folder, mark):
     """Measured by samples: 40 requests of 100 kB fill a megabyte and more, 40 of 100 bytes do not."""
-    counted = {"max_requests": 1000, "max_bytes": 1_000_000, "limits": Limits(max_callback_bytes=200_000)}
+    counted = {"max_requests": 1000, "max_bytes": 1_000_000, "limits": TimerLimits(max_callback_bytes=200_000)}
     reader = RequestsReader(options(kafka, folder, **counted), 2)
     start = reader.reportLatestOffset()
     for number in range(40):
@@ -189,7 +189,7 @@ def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(k
 
 
 def test_what_cannot_be_a_timer_is_refused_for_the_same_reason_as_everywhere(services, spark, folder, mark):
-    limits = Limits(horizon_s=5000, max_callback_bytes=100)
+    limits = TimerLimits(horizon_s=5000, max_callback_bytes=100)
     second, value = str(int(time.time()) + 60).encode(), encode(Future("calls", "", b"x"))
     bad = [
         (b"soon", value, {"token": f"{mark}-1"}),
@@ -219,5 +219,5 @@ def test_what_cannot_be_a_timer_is_refused_for_the_same_reason_as_everywhere(ser
     for message in refused:
         given = tuple((name, content) for name, content in message.headers() if name != "reason")
         verdict = read(Record(0, 0, int(time.time() * 1000), message.key(), message.value(), given), limits)
-        assert isinstance(verdict, Bad)
+        assert isinstance(verdict, RefusedRequest)
         assert (verdict.reason, verdict.opaque) == (headers(message)["reason"], False)

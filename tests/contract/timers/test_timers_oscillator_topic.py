@@ -10,7 +10,7 @@ from timers_world import Kafka, kafka_with_topics, until
 from meantime.clock import ManualClock
 from meantime.errors import CoordinationLost
 from meantime.timers.oscillator import Oscillator, Tick
-from meantime.timers.oscillator_topic import open_dial
+from meantime.timers.oscillator_topic import open_oscillator_topic
 from meantime.timers.topics import OSCILLATOR
 
 
@@ -53,7 +53,7 @@ def seconds_on(kafka: Kafka) -> list[int]:
 
 async def turn(kafka: Kafka, clock: ManualClock, times: int) -> list[Tick]:
     told = []
-    async for tick in Oscillator(partial(open_dial, kafka.storage), clock, lead_s=5).turn():
+    async for tick in Oscillator(partial(open_oscillator_topic, kafka.storage), clock, lead_s=5).ticks():
         told.append(tick)
         clock.advance(1000)
         if len(told) == times:
@@ -72,10 +72,10 @@ async def test_the_dial_goes_on_where_it_stood_and_leaves_no_gap(kafka):
 
 
 async def test_whoever_opens_the_dial_ends_the_writing_of_everybody_before(kafka):
-    async with open_dial(kafka.storage) as old:
+    async with open_oscillator_topic(kafka.storage) as old:
         last = await old.last() or 0
         await old.write(range(last + 1, last + 2))
-        async with open_dial(kafka.storage) as new:
+        async with open_oscillator_topic(kafka.storage) as new:
             assert await new.last() == last + 1
             with pytest.raises(CoordinationLost):
                 await old.write(range(last + 2, last + 3))
@@ -85,12 +85,12 @@ async def test_whoever_opens_the_dial_ends_the_writing_of_everybody_before(kafka
 
 
 async def test_what_a_fenced_writer_began_is_not_on_the_dial(kafka):
-    async with open_dial(kafka.storage) as dead:
+    async with open_oscillator_topic(kafka.storage) as dead:
         last = await dead.last() or 0
         dead._producer.begin_transaction()
         dead._producer.produce(OSCILLATOR, b"1", str(last + 1), partition=0)
         await asyncio.to_thread(dead._producer.flush, 10)
-        async with open_dial(kafka.storage) as heir:
+        async with open_oscillator_topic(kafka.storage) as heir:
             assert await heir.last() == last
             await heir.write(range(last + 1, last + 2))
     assert seconds_on(kafka)[-2:] == [last, last + 1]

@@ -7,8 +7,8 @@ import pytest
 from timers_world import Kafka, kafka_with_topics, token_of
 
 from meantime.clock import SystemClock
-from meantime.timers.dispatching.held_timers import Held
-from meantime.timers.dispatching.transaction import Firing, Volley
+from meantime.timers.dispatching.held_timers import HeldTimer
+from meantime.timers.dispatching.transaction import FiringTransaction, OutcomeBatch
 from meantime.timers.model import Future
 
 BY_KAFKA = {"message.timestamp.type": "LogAppendTime"}
@@ -22,7 +22,7 @@ def kafka(services):
 
 @pytest.fixture
 def firing(kafka: Kafka):
-    firing = Firing(kafka.storage, uuid4().hex[:8], SystemClock(), 1_000_000)
+    firing = FiringTransaction(kafka.storage, uuid4().hex[:8], SystemClock(), 1_000_000)
     firing.open()
     yield firing
     firing.close()
@@ -33,8 +33,8 @@ def test_a_loaded_volley_leaves_at_its_second_and_as_a_whole(kafka, firing, coun
     topic = kafka.new_topic(**BY_KAFKA)
     tail = kafka.tail(topic)
     second = int(time.time()) + 10
-    timers = [Held(0, f"t{number}", second, Future(topic, str(number), bytes(size)), 0) for number in range(count)]
-    fired = firing.fire(Volley(fire=timers), {}, None)
+    timers = [HeldTimer(0, f"t{number}", second, Future(topic, str(number), bytes(size)), 0) for number in range(count)]
+    fired = firing.fire(OutcomeBatch(fire=timers), {}, None)
     callbacks = tail.read(count)
     tail.close()
     assert {token_of(message) for message in callbacks} == {held.token for held in timers}
@@ -46,8 +46,8 @@ def test_a_volley_that_is_not_loaded_in_time_leaves_in_parts_and_counts_as_a_who
     topic = kafka.new_topic(**BY_KAFKA)
     tail = kafka.tail(topic)
     second, count = int(time.time()), 60_000
-    timers = [Held(0, f"t{number}", second, Future(topic, str(number), b"x"), 0) for number in range(count)]
-    fired = firing.fire(Volley(fire=timers), {}, None)
+    timers = [HeldTimer(0, f"t{number}", second, Future(topic, str(number), b"x"), 0) for number in range(count)]
+    fired = firing.fire(OutcomeBatch(fire=timers), {}, None)
     callbacks = tail.read(count)
     tail.close()
     assert {token_of(message) for message in callbacks} == {held.token for held in timers}
@@ -57,5 +57,5 @@ def test_a_volley_that_is_not_loaded_in_time_leaves_in_parts_and_counts_as_a_who
 
 def test_what_is_published_elsewhere_waits_for_its_second_too(kafka, firing):
     second = int(time.time()) + 2
-    firing.fire(Volley(attempt=[Held(0, "t", second, Future("event-type:orders", "", b"{}"), 0)]), {}, None)
+    firing.fire(OutcomeBatch(attempt=[HeldTimer(0, "t", second, Future("event-type:orders", "", b"{}"), 0)]), {}, None)
     assert time.time() >= second

@@ -1,6 +1,7 @@
 """Names of pages and names that users give meet in one path: a timer must be reached whatever its token is."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from litestar import Litestar
@@ -10,22 +11,22 @@ from litestar.testing import TestClient
 from meantime.access.scopes import EVERYBODY
 from meantime.api import timers as timers_api
 from meantime.api.problems import HANDLERS
-from meantime.timers.model import Identity, Standing, State
+from meantime.timers.model import LedgerEntry, TimerId, TimerState
 
 
 @dataclass
 class Asked:
-    """Takes the place of the timers of a node, and remembers what reached it."""
+    """Takes the place of the requests of a node, and remembers what reached it."""
 
     calls: list[tuple[str, str, int | None]] = field(default_factory=list)
 
-    async def cancel(self, token: str, at: int | None) -> Identity:
+    async def cancel(self, token: str, at: int | None) -> TimerId:
         self.calls.append(("cancel", token, at))
-        return Identity(token, at or 0)
+        return TimerId(token, at or 0)
 
-    async def show(self, token: str, at: int | None) -> Standing:
+    async def show(self, token: str, at: int | None) -> LedgerEntry:
         self.calls.append(("show", token, at))
-        return Standing(token, at or 0, State.PENDING)
+        return LedgerEntry(token, at or 0, TimerState.PENDING)
 
     async def load(self, start: int, end: int, step: int) -> list[tuple[int, int]]:
         self.calls.append(("load", "", start))
@@ -44,7 +45,7 @@ def http(asked: Asked) -> TestClient[Litestar]:
 
     app = Litestar(
         timers_api.ROUTES,
-        dependencies={"timers": Provide(lambda: asked, sync_to_thread=False)},
+        dependencies={"timers": Provide(lambda: SimpleNamespace(requests=asked), sync_to_thread=False)},
         exception_handlers=HANDLERS,
         before_request=let_in,
         openapi_config=None,

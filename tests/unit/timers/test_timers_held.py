@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.timers.dispatching.ended_timers import Memory
-from meantime.timers.dispatching.held_timers import CATCH_UP_WITHIN_MS, Held, Share, Span
-from meantime.timers.dispatching.offset_tracker import Offsets
-from meantime.timers.model import Cancel, Future, Identity, Outcomes, Set, State
+from meantime.timers.dispatching.ended_timers import EndedTimers
+from meantime.timers.dispatching.held_timers import CATCH_UP_WITHIN_MS, HeldTimer, HeldTimers, Span
+from meantime.timers.dispatching.offset_tracker import OffsetTracker
+from meantime.timers.model import CancelRequest, Future, SetRequest, TimerId, TimerOutcomes, TimerState
 
 S = 1_700_000_000
 MS = S * 1000
@@ -14,24 +14,24 @@ FUTURE = Future("calls", "", b"")
 EARLY = MS - 60_000
 
 
-def share(complete_since_ms: int = 0) -> Share:
-    return Share(0, Memory(complete_since_ms))
+def share(complete_since_ms: int = 0) -> HeldTimers:
+    return HeldTimers(0, EndedTimers(complete_since_ms))
 
 
-def a_timer(token: str = "a", second: int = S) -> Set:
-    return Set(token, second, FUTURE, MS - 5000)
+def a_timer(token: str = "a", second: int = S) -> SetRequest:
+    return SetRequest(token, second, FUTURE, MS - 5000)
 
 
-def a_cancel(token: str = "a", second: int = S) -> Cancel:
-    return Cancel(token, second, MS - 5000)
+def a_cancel(token: str = "a", second: int = S) -> CancelRequest:
+    return CancelRequest(token, second, MS - 5000)
 
 
-def struck(held: list[Held]) -> list[str]:
+def struck(held: list[HeldTimer]) -> list[str]:
     return [one.token for one in held]
 
 
-def strike(timers: Share, now_ms: int = MS, covered_ms: int | None = None) -> tuple[list[str], list[str]]:
-    fire, cancelled = timers.strike(now_ms, now_ms if covered_ms is None else covered_ms)
+def strike(timers: HeldTimers, now_ms: int = MS, covered_ms: int | None = None) -> tuple[list[str], list[str]]:
+    fire, cancelled = timers.pop_due(now_ms, now_ms if covered_ms is None else covered_ms)
     timers.end(fire + cancelled, now_ms)
     return struck(fire), struck(cancelled)
 
@@ -159,7 +159,7 @@ def test_a_timer_that_the_join_brings_too_late_is_doubted() -> None:
     timers.set(a_timer("straight"), MS + 1)
     timers.set(a_timer("joined"), MS + 1, 0)
     assert strike(timers, MS + 1) == (["straight"], [])
-    assert struck(timers.doubts()) == ["joined"]
+    assert struck(timers.pop_unverified()) == ["joined"]
 
 
 def test_an_old_second_is_doubted() -> None:
@@ -167,8 +167,8 @@ def test_an_old_second_is_doubted() -> None:
     timers.set(a_timer("old", S - 1), EARLY, 0)
     timers.set(a_timer("new", S), EARLY, 1)
     assert strike(timers) == (["new"], [])
-    (doubt,) = timers.doubts()
-    assert (doubt.token, timers.doubts(), timers.offsets.position) == ("old", [], 0)
+    (doubt,) = timers.pop_unverified()
+    assert (doubt.token, timers.pop_unverified(), timers.offsets.position) == ("old", [], 0)
     timers.put_back([doubt])
     assert strike(timers) == (["old"], [])
 
@@ -176,7 +176,7 @@ def test_an_old_second_is_doubted() -> None:
 def test_a_doubtful_timer_that_has_ended_is_dropped() -> None:
     timers = share(complete_since_ms=MS)
     timers.set(a_timer("old", S - 1), EARLY, 0)
-    timers.end(timers.doubts(), MS)
+    timers.end(timers.pop_unverified(), MS)
     timers.set(a_timer("old", S - 1), EARLY, 1)
     assert strike(timers) == ([], [])
     assert timers.offsets.position == 2
@@ -185,8 +185,8 @@ def test_a_doubtful_timer_that_has_ended_is_dropped() -> None:
 def test_what_is_dealt_with_elsewhere_is_not_held_again() -> None:
     timers = share()
     timers.set(a_timer(), EARLY, 0)
-    fire, _ = timers.strike(MS, MS)
-    timers.send_away(fire)
+    fire, _ = timers.pop_due(MS, MS)
+    timers.mark_in_progress(fire)
     timers.set(a_timer(), EARLY, 1)
     assert strike(timers) == ([], [])
     assert (timers.held, timers.offsets.position) == (1, 0)
@@ -195,25 +195,25 @@ def test_what_is_dealt_with_elsewhere_is_not_held_again() -> None:
 
 
 def test_memory_vouches_only_for_what_it_has_not_forgotten() -> None:
-    memory = Memory(0)
-    memory.learn(Outcomes(State.FIRED, MS + 40, ((S, ("a", "b")),)))
-    assert memory.knows("a", S)
-    assert memory.vouches_for(S - 1)
+    memory = EndedTimers(0)
+    memory.add_outcomes(TimerOutcomes(TimerState.FIRED, MS + 40, ((S, ("a", "b")),)))
+    assert memory.has_ended("a", S)
+    assert memory.is_complete_for(S - 1)
     memory.forget(MS)
     assert len(memory) == 2
     memory.forget(MS + 41)
-    assert (len(memory), memory.vouches_for(S), memory.vouches_for(S + 1)) == (0, False, True)
+    assert (len(memory), memory.is_complete_for(S), memory.is_complete_for(S + 1)) == (0, False, True)
 
 
 def test_a_quiet_time_leaves_the_memory_complete() -> None:
-    memory = Memory(MS)
+    memory = EndedTimers(MS)
     memory.forget(MS + 1_000_000)
-    assert memory.vouches_for(S)
+    assert memory.is_complete_for(S)
 
 
 @given(st.permutations(range(12)))
 def test_the_position_is_the_first_that_is_not_finished(order: list[int]) -> None:
-    offsets = Offsets(100)
+    offsets = OffsetTracker(100)
     for number in range(12):
         offsets.note(100 + number)
     finished: set[int] = set()
@@ -224,30 +224,30 @@ def test_the_position_is_the_first_that_is_not_finished(order: list[int]) -> Non
 
 
 def test_the_position_has_moved_until_it_is_told() -> None:
-    offsets = Offsets(7)
+    offsets = OffsetTracker(7)
     assert not offsets.moved
     offsets.note(7)
     offsets.settle(7)
     assert offsets.moved
-    offsets.told(offsets.position)
+    offsets.mark_committed(offsets.position)
     assert not offsets.moved
 
 
 def test_a_timer_that_arrives_again_is_told_by_its_name_and_keeps_its_first_place() -> None:
     timers = share()
-    assert not timers.arrives_again(Identity("a", S), 0)
+    assert not timers.arrives_again(TimerId("a", S), 0)
     timers.set(a_timer(), EARLY)
-    assert timers.arrives_again(Identity("a", S), 0)
-    assert timers.arrives_again(Identity("a", S), 1)
+    assert timers.arrives_again(TimerId("a", S), 0)
+    assert timers.arrives_again(TimerId("a", S), 1)
     assert timers.offsets.position == 0
     assert strike(timers) == (["a"], [])
-    assert timers.arrives_again(Identity("a", S), 2)
+    assert timers.arrives_again(TimerId("a", S), 2)
     assert timers.offsets.position == 3
-    assert not timers.arrives_again(Identity("a", S + 1), 3)
+    assert not timers.arrives_again(TimerId("a", S + 1), 3)
 
 
 def test_a_share_that_is_taken_over_strikes_after_it_has_read_what_was_there() -> None:
-    timers = Share(0, Memory(0), Span(start=5, end=7, began_ms=MS))
+    timers = HeldTimers(0, EndedTimers(0), Span(start=5, end=7, began_ms=MS))
     timers.set(a_timer("a"), EARLY, 5)
     assert strike(timers) == ([], [])
     timers.cancel(a_cancel("a"), EARLY, 6)
@@ -255,7 +255,7 @@ def test_a_share_that_is_taken_over_strikes_after_it_has_read_what_was_there() -
 
 
 def test_a_share_does_not_wait_for_ever_for_what_is_no_longer_there() -> None:
-    timers = Share(0, Memory(0), Span(start=5, end=7, began_ms=MS))
+    timers = HeldTimers(0, EndedTimers(0), Span(start=5, end=7, began_ms=MS))
     timers.set(a_timer("a"), EARLY, 5)
     assert strike(timers, MS + CATCH_UP_WITHIN_MS) == ([], [])
     assert strike(timers, MS + CATCH_UP_WITHIN_MS + 1) == (["a"], [])
@@ -263,12 +263,12 @@ def test_a_share_does_not_wait_for_ever_for_what_is_no_longer_there() -> None:
 
 def test_the_memory_of_held_timers_is_counted_while_they_are_held() -> None:
     timers = share()
-    timers.set(Set("a", S, Future("calls", "", bytes(1000)), MS - 5000), EARLY)
+    timers.set(SetRequest("a", S, Future("calls", "", bytes(1000)), MS - 5000), EARLY)
     one = timers.held_bytes
     assert one > 1000
     timers.set(a_timer("b"), EARLY)
     assert one < timers.held_bytes < 2 * one
-    fire, _ = timers.strike(MS, MS)
+    fire, _ = timers.pop_due(MS, MS)
     assert timers.held_bytes == 0
     timers.put_back(fire[:1])
     assert timers.held_bytes == one

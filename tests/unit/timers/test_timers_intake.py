@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, going_out, taken_in, upcoming
 from meantime.pipelines.timers.request_source import advanced
-from meantime.timers.model import Bad, Cancel, Limits, Record, Set
+from meantime.timers.model import CancelRequest, Record, RefusedRequest, SetRequest, TimerLimits
 from meantime.timers.rules import read, read_due, share_of
 from meantime.timers.topics import DUE, REJECTED
 
 OPTIONS = FuturesOptions(
-    Storage("default", "kafka"), "checkpoint", shares=4, limits=Limits(horizon_s=5000, max_callback_bytes=10)
+    Storage("default", "kafka"), "checkpoint", shares=4, limits=TimerLimits(horizon_s=5000, max_callback_bytes=10)
 )
 NOW = 1_800_000_003
 NEXT = upcoming(NOW, OPTIONS)
@@ -63,13 +63,13 @@ def test_the_verdict_is_the_same_as_everywhere(row):
     verdict = read(asked.record(0), OPTIONS.limits)
     given = tuple((header["key"], header["value"]) for header in found["headers"])
     assert (found["key"], found["value"]) == (row[1], row[2])
-    if isinstance(verdict, Bad) and not verdict.opaque:
+    if isinstance(verdict, RefusedRequest) and not verdict.opaque:
         assert (meets, found["topic"], found["partition"]) == (NEXT, REJECTED, 0)
         assert given == (*(row[3] or ()), ("reason", verdict.reason.encode()))
         return
     assert (found["topic"], found["partition"]) == (DUE, share_of(verdict.token, OPTIONS.shares))
     assert meets == max(verdict.second - verdict.second % 30 - 20, NEXT)
-    if not isinstance(verdict, Bad):
+    if not isinstance(verdict, RefusedRequest):
         assert read_due(Record(0, 0, 0, found["key"], found["value"], given), OPTIONS.limits) == verdict
 
 
@@ -90,8 +90,8 @@ def test_a_request_meets_a_tick_that_is_joined_and_has_not_been_yet():
 
 
 def test_set_and_cancel_are_told_apart():
-    assert isinstance(_due(one(b"1800000900", token=b"me")), Set)
-    assert isinstance(_due(one(b"1800000900", None, cancel=b"me")), Cancel)
+    assert isinstance(_due(one(b"1800000900", token=b"me")), SetRequest)
+    assert isinstance(_due(one(b"1800000900", None, cancel=b"me")), CancelRequest)
 
 
 def test_a_request_without_a_token_has_its_place_for_one():

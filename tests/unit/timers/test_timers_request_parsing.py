@@ -4,17 +4,17 @@ import msgspec
 import pytest
 
 from meantime.errors import Invalid, Malformed
-from meantime.timers.model import Limits
-from meantime.timers.request_parsing import Wish, read_wishes
+from meantime.timers.model import TimerLimits
+from meantime.timers.request_parsing import NewTimer, parse_timers
 from meantime.timers.rules import named_second
 
 NOW_MS = 1_700_000_000_400
-LIMITS = Limits(horizon_s=1000, max_callback_bytes=20)
+LIMITS = TimerLimits(horizon_s=1000, max_callback_bytes=20)
 
 
-def one(**fields) -> Wish:
-    (wish,) = read_wishes(msgspec.json.encode({"callback_topic": "calls", **fields}), NOW_MS, LIMITS).wishes
-    return wish
+def one(**fields) -> NewTimer:
+    (new,) = parse_timers(msgspec.json.encode({"callback_topic": "calls", **fields}), NOW_MS, LIMITS).timers
+    return new
 
 
 def refused(**fields) -> Invalid:
@@ -96,7 +96,7 @@ def test_a_token_is_kept_or_made():
 def test_a_bad_entry_of_a_batch_is_named():
     good, bad = {"after": 1, "callback_topic": "calls"}, {"after": 1}
     with pytest.raises(Invalid, match=r"timers\[2\]") as error:
-        read_wishes(msgspec.json.encode({"timers": [good, good, bad]}), NOW_MS, LIMITS)
+        parse_timers(msgspec.json.encode({"timers": [good, good, bad]}), NOW_MS, LIMITS)
     assert error.value.extras["index"] == 2
 
 
@@ -104,12 +104,12 @@ def test_a_batch_has_an_entry_and_not_too_many():
     entry = {"after": 1, "callback_topic": "calls"}
     for batch in ([], [entry] * 10_001, "no", None):
         with pytest.raises(Invalid):
-            read_wishes(msgspec.json.encode({"timers": batch}), NOW_MS, LIMITS)
-    asked = read_wishes(msgspec.json.encode({"timers": [entry] * 3}), NOW_MS, LIMITS)
-    assert (len(asked.wishes), asked.batch, asked.relative) == (3, True, True)
+            parse_timers(msgspec.json.encode({"timers": batch}), NOW_MS, LIMITS)
+    asked = parse_timers(msgspec.json.encode({"timers": [entry] * 3}), NOW_MS, LIMITS)
+    assert (len(asked.timers), asked.batch, asked.relative) == (3, True, True)
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"[]", b"7", b"\xff", b"null"])
 def test_what_is_no_json_object_is_malformed(body):
     with pytest.raises(Malformed):
-        read_wishes(body, NOW_MS, LIMITS)
+        parse_timers(body, NOW_MS, LIMITS)

@@ -6,11 +6,11 @@ import pytest
 
 from meantime.timers import rules
 from meantime.timers.future import decode, encode
-from meantime.timers.model import Bad, Cancel, Future, Identity, Limits, Record, Set
+from meantime.timers.model import CancelRequest, Future, Record, RefusedRequest, SetRequest, TimerId, TimerLimits
 from meantime.timers.rules import in_time, make_token, named_second, read, read_due, set_by, share_of
 
 NOW_S = 1_700_000_000
-LIMITS = Limits(horizon_s=1000, max_callback_bytes=100)
+LIMITS = TimerLimits(horizon_s=1000, max_callback_bytes=100)
 FUTURE = Future("calls", "k", b"\x00\xff")
 
 
@@ -20,7 +20,7 @@ def record(key: bytes | None = b"1700000010", value: bytes | None = encode(FUTUR
 
 def reason(given: Record) -> str:
     verdict = read(given, LIMITS)
-    assert isinstance(verdict, Bad)
+    assert isinstance(verdict, RefusedRequest)
     return verdict.reason
 
 
@@ -36,41 +36,41 @@ def test_other_bytes_are_no_future(value: bytes) -> None:
 
 
 def test_a_request_without_a_token_is_named_by_its_place() -> None:
-    assert read(record(), LIMITS) == Set("3-77", 1_700_000_010, FUTURE, NOW_S * 1000 + 500)
+    assert read(record(), LIMITS) == SetRequest("3-77", 1_700_000_010, FUTURE, NOW_S * 1000 + 500)
 
 
 def test_a_request_keeps_its_own_token() -> None:
     verdict = read(record(token=b"mine:1"), LIMITS)
-    assert isinstance(verdict, Set)
+    assert isinstance(verdict, SetRequest)
     assert verdict.token == "mine:1"
 
 
 @pytest.mark.parametrize("value", [None, b""])
 def test_a_cancel_has_an_empty_value(value: bytes | None) -> None:
-    assert read(record(value=value, cancel=b"mine"), LIMITS) == Cancel("mine", 1_700_000_010, NOW_S * 1000 + 500)
+    assert read(record(value=value, cancel=b"mine"), LIMITS) == CancelRequest("mine", 1_700_000_010, NOW_S * 1000 + 500)
     assert reason(record(cancel=b"mine")) == rules.BAD_CANCEL
 
 
 @pytest.mark.parametrize("key", [None, b"", b"soon", b"-5", b"17.5", b" 17", b"1234567890123", b"0x10"])
 def test_a_key_that_is_no_second_is_refused(key: bytes | None) -> None:
     verdict = read(record(key=key, token=b"mine"), LIMITS)
-    assert verdict == Bad("mine", NOW_S, rules.NO_SECOND, opaque=False)
+    assert verdict == RefusedRequest("mine", NOW_S, rules.NO_SECOND, opaque=False)
 
 
 @pytest.mark.parametrize("token", [b"", b"has space", b"x" * 129, b"\xff", None])
 def test_a_token_out_of_bounds_is_refused_or_absent(token: bytes | None) -> None:
     verdict = read(record(token=token), LIMITS)
-    assert isinstance(verdict, Set if token is None else Bad)
+    assert isinstance(verdict, SetRequest if token is None else RefusedRequest)
     assert verdict.token == "3-77"
 
 
 def test_the_horizon_counts_from_the_instant_that_kafka_got_the_request() -> None:
-    assert isinstance(read(record(key=str(NOW_S + 1000).encode()), LIMITS), Set)
+    assert isinstance(read(record(key=str(NOW_S + 1000).encode()), LIMITS), SetRequest)
     assert reason(record(key=str(NOW_S + 1001).encode())) == rules.TOO_FAR
 
 
 def test_a_second_in_the_past_is_fine() -> None:
-    assert isinstance(read(record(key=b"0"), LIMITS), Set)
+    assert isinstance(read(record(key=b"0"), LIMITS), SetRequest)
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,19 @@ def test_a_second_in_the_past_is_fine() -> None:
 )
 def test_a_callback_that_could_never_be_delivered_is_refused(future: Future, why: str) -> None:
     verdict = read(record(value=encode(future)), LIMITS)
-    assert verdict == Bad("3-77", 1_700_000_010, why, opaque=True)
+    assert verdict == RefusedRequest("3-77", 1_700_000_010, why, opaque=True)
     assert read_due(record(value=encode(future), token=b"3-77"), LIMITS) is None
 
 
 def test_a_request_that_is_far_too_large_is_refused_unopened() -> None:
     verdict = read(record(value=bytes(LIMITS.max_request_bytes + 1)), LIMITS)
-    assert isinstance(verdict, Bad)
+    assert isinstance(verdict, RefusedRequest)
     assert (verdict.reason, verdict.opaque) == (rules.TOO_LARGE, False)
 
 
 def test_the_due_topic_is_read_back() -> None:
-    assert read_due(record(token=b"a", requested=b"5"), LIMITS) == Set("a", 1_700_000_010, FUTURE, 5)
-    assert read_due(record(value=b"", cancel=b"a", requested=b"5"), LIMITS) == Cancel("a", 1_700_000_010, 5)
+    assert read_due(record(token=b"a", requested=b"5"), LIMITS) == SetRequest("a", 1_700_000_010, FUTURE, 5)
+    assert read_due(record(value=b"", cancel=b"a", requested=b"5"), LIMITS) == CancelRequest("a", 1_700_000_010, 5)
 
 
 def test_a_made_token_names_its_second() -> None:
@@ -122,5 +122,5 @@ def test_limits_leave_room_for_topic_and_key() -> None:
 
 
 def test_a_due_record_names_its_timer_without_being_opened() -> None:
-    assert set_by(record(value=b"sealed", token=b"mine")) == Identity("mine", 1_700_000_010)
+    assert set_by(record(value=b"sealed", token=b"mine")) == TimerId("mine", 1_700_000_010)
     assert set_by(record(value=None, cancel=b"mine")) is None

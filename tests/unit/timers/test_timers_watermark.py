@@ -9,14 +9,14 @@ from meantime.kafka.settings import Storage
 from meantime.pipelines.timers import reporting as listener
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.reporting import FuturesListener
-from meantime.pipelines.timers.watermark import Passage
+from meantime.pipelines.timers.watermark import JoinWatermark
 from meantime.timers.reports import FuturesReport
 
 S = 1_700_000_000
 
 
 def test_what_a_batch_takes_in_is_through_when_the_tick_that_it_may_meet_was_there():
-    passage = Passage({})
+    passage = JoinWatermark({})
     assert passage.batch({0: 10}, needed=105, last_tick=100) == {}
     assert passage.batch({0: 20}, needed=105, last_tick=None) == {}
     assert passage.batch({0: 30}, needed=110, last_tick=105) == {0: 20}
@@ -24,17 +24,17 @@ def test_what_a_batch_takes_in_is_through_when_the_tick_that_it_may_meet_was_the
 
 
 def test_what_has_come_through_an_earlier_process_is_out():
-    assert Passage({0: 7}).batch({0: 9}, needed=105, last_tick=100) == {0: 7}
+    assert JoinWatermark({0: 7}).batch({0: 9}, needed=105, last_tick=100) == {0: 7}
 
 
 def test_a_join_that_begins_anew_is_not_ahead_of_itself():
-    assert Passage({0: 7, 1: 5}).batch({0: 3}, needed=105, last_tick=100) == {0: 3, 1: 0}
+    assert JoinWatermark({0: 7, 1: 5}).batch({0: 3}, needed=105, last_tick=100) == {0: 3, 1: 0}
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9) | st.none()), max_size=20))
 def test_nothing_is_through_before_its_tick(steps):
     """`steps`: requests taken in, ticks that the clock went on, ticks that the batch had."""
-    passage, read, clock, seen, history = Passage({}), 0, 0, 0, []
+    passage, read, clock, seen, history = JoinWatermark({}), 0, 0, 0, []
     for requests, passed, ticks in steps:
         read, clock = read + requests, clock + passed
         seen = min(clock, seen + (ticks or 0))

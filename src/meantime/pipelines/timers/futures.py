@@ -1,4 +1,4 @@
-"""The slow hand: `oscillator` joined with `timer-request` in one Spark query.
+"""The Spark job of timers: `oscillator` joined with `timer-request` in one Spark query.
 
     timer-request ──► judged, packed by the tick that lets them go ──┐
                                        join on (tick, shard) ────────┼──► unpacked ──► timer-due

@@ -15,7 +15,7 @@ import msgspec
 
 from meantime.kafka.settings import Storage
 from meantime.names import IDENTIFIER
-from meantime.timers.model import Limits, Record
+from meantime.timers.model import Record, TimerLimits
 from meantime.timers.rules import SECOND, outside, share_of
 from meantime.timers.topics import DUE, REJECTED
 
@@ -35,7 +35,7 @@ class FuturesOptions:
     checkpoint: str
     shares: int
     """Partitions of `timer-due`."""
-    limits: Limits = field(default_factory=Limits)
+    limits: TimerLimits = field(default_factory=TimerLimits)
     shards: int = 4
     batch_every: float = 2.5
     max_requests: int = 400_000
@@ -124,7 +124,7 @@ def taken_in(requests: Requests, next_tick: int, options: FuturesOptions) -> "Ta
     return pa.concat_tables([table.filter(usual), _table(judged)])
 
 
-def _within(seconds: Any, times: Any, values: Any, tokens: Any, limits: Limits) -> "Array[Any]":
+def _within(seconds: Any, times: Any, values: Any, tokens: Any, limits: TimerLimits) -> "Array[Any]":
     """Whether nothing is to be said against each, as far as it is a plain request."""
     import pyarrow as pa
     from pyarrow import compute

@@ -10,7 +10,7 @@ from prometheus_client import Gauge
 
 from meantime.metrics import REGISTRY
 from meantime.pipelines.timers.intake import FuturesOptions, upcoming
-from meantime.pipelines.timers.watermark import Passage
+from meantime.pipelines.timers.watermark import JoinWatermark
 from meantime.timers.reports import FuturesReport
 from meantime.timers.topics import REQUEST
 
@@ -24,13 +24,13 @@ class FuturesListener:
 
     def __init__(self, options: FuturesOptions, through: Mapping[int, int], tell: Callable[[FuturesReport], None]) -> None:
         self._options = options
-        self._passage = Passage(through)
+        self._passage = JoinWatermark(through)
         self._tell = tell
         self._batches = 0
 
     def hear(self, progress: str) -> None:
         self._batches += 1
-        heard = msgspec.json.decode(progress, type=Progress)
+        heard = msgspec.json.decode(progress, type=BatchProgress)
         report = report_of(heard, self._batches)
         # The tasks have looked at the clock before now, so they cannot have chosen a later tick.
         through = self._passage.batch(report.places, upcoming(time.time(), self._options), heard.last_tick)
@@ -41,22 +41,22 @@ class FuturesListener:
         self._tell(report)
 
 
-class Operator(msgspec.Struct, frozen=True, rename="camel"):
+class OperatorProgress(msgspec.Struct, frozen=True, rename="camel"):
     num_rows_total: int = 0
 
 
-class Source(msgspec.Struct, frozen=True, rename="camel"):
+class SourceProgress(msgspec.Struct, frozen=True, rename="camel"):
     end_offset: Any = None
     latest_offset: Any = None
 
 
-class Progress(msgspec.Struct, frozen=True, rename="camel"):
+class BatchProgress(msgspec.Struct, frozen=True, rename="camel"):
     """The part of Spark's report that is used."""
 
     num_input_rows: int = 0
     duration_ms: Mapping[str, int] = {}
-    state_operators: tuple[Operator, ...] = ()
-    sources: tuple[Source, ...] = ()
+    state_operators: tuple[OperatorProgress, ...] = ()
+    sources: tuple[SourceProgress, ...] = ()
     event_time: Mapping[str, str] = {}
 
     @property
@@ -66,7 +66,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
         return None if last is None else int(datetime.fromisoformat(last).timestamp())
 
 
-def report_of(progress: Progress, batches: int) -> FuturesReport:
+def report_of(progress: BatchProgress, batches: int) -> FuturesReport:
     reached: dict[int, int] = {}
     ends: dict[int, int] = {}
     for source in progress.sources:

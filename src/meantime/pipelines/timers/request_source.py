@@ -53,7 +53,7 @@ class RequestsSource(datasource.DataSource):
         return RequestsReader(self._futures, self._parallelism)
 
 
-class Piece(datasource.InputPartition):
+class RequestRanges(datasource.InputPartition):
     """What one task reads."""
 
     def __init__(self, ranges: tuple[Range, ...]) -> None:
@@ -87,17 +87,17 @@ class RequestsReader(datasource.DataSourceStreamReader):
     def reportLatestOffset(self) -> Offsets:  # noqa: N802
         return _offsets(kafka_intake.newest(self._options.storage))
 
-    def partitions(self, start: Offsets, end: Offsets) -> list[Piece]:
+    def partitions(self, start: Offsets, end: Offsets) -> list[RequestRanges]:
         """Requests that are gone are older than the horizon, so nobody waits for them."""
         first, until = _places(start), _places(end)
         there = kafka_intake.oldest(self._options.storage)
         begins = {partition: max(first.get(partition, 0), there.get(partition, 0)) for partition in until}
         ranges = [Range(REQUEST, REQUEST, 0, partition, begins[partition], last) for partition, last in until.items()]
         pieces = tasks([one for one in ranges if one.first < one.end], self._parallelism)
-        return [Piece(task) for task in pieces or [()]]
+        return [RequestRanges(task) for task in pieces or [()]]
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, RequestRanges)
         return kafka_intake.packs(partition.ranges, self._options)
 
 

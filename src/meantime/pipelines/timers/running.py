@@ -16,6 +16,7 @@ from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import SETTINGS as PACKING
 from meantime.pipelines.timers.reporting import FuturesListener
 from meantime.runtime import step_back
+from meantime.tasks import running
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import FuturesReport
 
@@ -59,14 +60,13 @@ async def run_futures(
     """For ever. A query that fails is started again from its checkpoint, in the same Spark."""
     spark = await asyncio.to_thread(_start_spark, engine, options.checkpoint)
     reports: asyncio.Queue[FuturesReport] = asyncio.Queue()
-    _listen(spark, options, await _told_before(store), reports)
-    telling = asyncio.create_task(_tell(reports, store, name, now_ms))
+    _listen(spark, options, await _last_through(store), reports)
     try:
-        while True:
-            await _run_query(spark, options)
-            await asyncio.sleep(AGAIN_AFTER)
+        async with running(_write_reports(reports, store, name, now_ms), name="futures reports"):
+            while True:
+                await _run_query(spark, options)
+                await asyncio.sleep(AGAIN_AFTER)
     finally:
-        telling.cancel()
         await asyncio.to_thread(spark.stop)
 
 
@@ -81,7 +81,7 @@ def _start_spark(engine: Engine, checkpoint: str) -> "SparkSession":
     return session("futures", master=engine.master, memory=engine.memory, jvm=(QUICK_COMPILER,), settings=settings)
 
 
-async def _told_before(store: LedgerStore) -> Mapping[int, int]:
+async def _last_through(store: LedgerStore) -> Mapping[int, int]:
     """How far requests had come through the job when it told so last."""
     try:
         told = [said.report for said in await store.reports(FuturesReport, 0)]
@@ -116,7 +116,9 @@ async def _run_query(spark: "SparkSession", options: FuturesOptions) -> None:
         await asyncio.to_thread(query.stop)
 
 
-async def _tell(reports: "asyncio.Queue[FuturesReport]", store: LedgerStore, name: str, now_ms: Callable[[], int]) -> None:
+async def _write_reports(
+    reports: "asyncio.Queue[FuturesReport]", store: LedgerStore, name: str, now_ms: Callable[[], int]
+) -> None:
     while True:
         report = await reports.get()
         log.debug("batch", batch_ms=report.batch_ms, rows=report.input_rows, state_rows=report.state_rows, lag=report.lag)

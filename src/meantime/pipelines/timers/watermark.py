@@ -1,4 +1,5 @@
-"""How far requests have come through the join: before that place, all that waits for no stretch to open has left it.
+"""The watermark of the join is how far requests have come through it: before that place, all that waits for no stretch to
+open has left it.
 
 A request that is taken in too late for its stretch meets the next tick, and where that tick is not in the same micro-batch
 the request waits in the join for a moment. Whoever follows `timer-request` beside the Spark job must not leave it to the
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 
 
-class Passage:
+class JoinWatermark:
     def __init__(self, through: Mapping[int, int]) -> None:
         """`through`: how far an earlier process had come; what is out stays out."""
         self._through = dict(through)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.timers.dispatching.request_coverage import Coverage
+from meantime.timers.dispatching.request_coverage import RequestCoverage
 from meantime.timers.kafka_topics import record_of, timers_config
 from meantime.timers.model import Record
 from meantime.timers.topics import DUE, REQUEST
@@ -38,7 +38,7 @@ Begin = Callable[[int], int]
 """Called with a partition that is now ours; says where to read from."""
 
 
-class DueTopic:
+class DueConsumer:
     """Our part of `timer-due`. Partitions come and go while `poll` is called."""
 
     def __init__(self, storage: Storage, name: str) -> None:
@@ -95,7 +95,7 @@ class DueTopic:
         self._consumer.close()
 
 
-class RequestTopic:
+class RequestConsumer:
     """All of `timer-request`, from given places on."""
 
     def __init__(self, storage: Storage) -> None:
@@ -113,12 +113,12 @@ class RequestTopic:
             }
         )
         self._asking: tuple[int, dict[TopicPartition, Promise[Any]]] | None = None
-        self.coverage = Coverage()
+        self.coverage = RequestCoverage()
         self.partitions = 0
 
     def start(self, partitions: int, places: Mapping[int, int], otherwise_ms: int) -> None:
         """Follow all partitions from `places`; from an instant where no place is known. Begins anew."""
-        self.partitions, self.coverage = partitions, Coverage()
+        self.partitions, self.coverage = partitions, RequestCoverage()
         unknown = [TopicPartition(REQUEST, p, otherwise_ms) for p in range(partitions) if p not in places]
         by_time = self._consumer.offsets_for_times(unknown, ANSWER_WITHIN) if unknown else []
         known = [TopicPartition(REQUEST, p, place) for p, place in places.items() if p < partitions]
@@ -148,7 +148,7 @@ class RequestTopic:
             isolation = IsolationLevel.READ_COMMITTED
             self._asking = now_ms, self._admin.list_offsets(places, isolation_level=isolation, request_timeout=5)
 
-    def look(self) -> int:
+    def covered_until(self) -> int:
         """The instant up to which all requests have been read."""
         if self._asking is not None and all(answer.done() for answer in self._asking[1].values()):
             (asked_ms, answers), self._asking = self._asking, None
@@ -158,8 +158,8 @@ class RequestTopic:
                 log.info("ends_not_known", error=error.args[0].str())
                 self._look_for_leaders()
             else:
-                self.coverage.learn(asked_ms, ends)
-        return self.coverage.look()
+                self.coverage.set_ends(asked_ms, ends)
+        return self.coverage.covered_until()
 
     def _look_for_leaders(self) -> None:
         """The admin client asks whom it knows to lead, and how often a new one had been elected then; once that is out of

@@ -1,4 +1,4 @@
-"""Getting a volley out, whatever single callbacks stand in its way.
+"""Delivering a batch although its topics refuse single callbacks.
 
 A transaction is all or nothing, so one callback that its topic refuses would hold up all others. What goes to other topics
 is sent without it; what goes to that topic is tried in halves, until the culprit stands alone and is rejected.
@@ -11,13 +11,19 @@ from typing import Any
 
 import structlog
 
-from meantime.timers.dispatching.held_timers import Held
-from meantime.timers.dispatching.transaction import Fired, Firing, NotNow, Undeliverable, Volley
+from meantime.timers.dispatching.held_timers import HeldTimer
+from meantime.timers.dispatching.transaction import (
+    FiredTimers,
+    FiringTransaction,
+    OutcomeBatch,
+    TransactionAborted,
+    Undeliverable,
+)
 
 log = structlog.get_logger(__name__)
 
 
-class TopicList:
+class CallbackTopics:
     """Which topics there are: asked for when one is missed, at most once a second."""
 
     def __init__(self, ask: Callable[[], Mapping[str, int]]) -> None:
@@ -41,58 +47,58 @@ class TopicList:
 
 
 @dataclass(slots=True)
-class Sent:
+class DeliveryResult:
     """What went out, in the transactions that it went out in, and what could not be sent at present."""
 
-    done: list[tuple[Volley, list[Fired]]] = field(default_factory=list)
-    left: Volley = field(default_factory=Volley)
+    done: list[tuple[OutcomeBatch, list[FiredTimers]]] = field(default_factory=list)
+    left: OutcomeBatch = field(default_factory=OutcomeBatch)
 
 
-class Delivery:
-    def __init__(self, firing: Firing, topics: TopicList) -> None:
-        self._firing = firing
+class TimerDelivery:
+    def __init__(self, transaction: FiringTransaction, topics: CallbackTopics) -> None:
+        self._transaction = transaction
         self._topics = topics
 
-    def send(self, volley: Volley, positions: Mapping[int, int], group: Any) -> Sent:
+    def send(self, batch: OutcomeBatch, positions: Mapping[int, int], group: Any) -> DeliveryResult:
         """`positions` of `timer-due` and the consumer `group` go into every transaction, so that one of a dispatcher that
         has lost its shares is refused."""
-        sent = Sent()
-        self._send(volley, positions, group, sent)
+        sent = DeliveryResult()
+        self._send(batch, positions, group, sent)
         return sent
 
-    def _send(self, volley: Volley, positions: Mapping[int, int], group: Any, sent: Sent) -> None:
-        if not volley:
+    def _send(self, batch: OutcomeBatch, positions: Mapping[int, int], group: Any, sent: DeliveryResult) -> None:
+        if not batch:
             return
         if sent.left:
-            sent.left.add(volley)
+            sent.left.add(batch)
             return
         try:
-            sent.done.append((volley, self._firing.fire(volley, positions, group)))
-        except NotNow as error:
-            log.warning("not_fired_yet", timers=len(volley.fire), error=str(error))
-            sent.left.add(volley)
+            sent.done.append((batch, self._transaction.fire(batch, positions, group)))
+        except TransactionAborted as error:
+            log.warning("not_fired_yet", timers=len(batch.fire), error=str(error))
+            sent.left.add(batch)
         except Undeliverable as error:
-            for part in self._parts(volley, error.reasons):
+            for part in self._parts(batch, error.reasons):
                 self._send(part, positions, group, sent)
 
-    def _parts(self, volley: Volley, reasons: Mapping[str, str]) -> list[Volley]:
-        accused = [held for held in volley.fire if held.future.topic in reasons]
+    def _parts(self, batch: OutcomeBatch, reasons: Mapping[str, str]) -> list[OutcomeBatch]:
+        accused = [held for held in batch.fire if held.future.topic in reasons]
         gone = self._topics.missing(set(reasons))
         refused = [(held, reasons[held.future.topic]) for held in accused if held.future.topic in gone or len(accused) == 1]
         doubtful = [] if len(accused) == 1 else [held for held in accused if held.future.topic not in gone]
         middle = len(doubtful) // 2
         return [
-            Volley(
-                fire=[held for held in volley.fire if held.future.topic not in reasons],
-                cancelled=volley.cancelled,
-                rejected=volley.rejected + refused,
-                fired_elsewhere=volley.fired_elsewhere,
-                attempt=volley.attempt,
+            OutcomeBatch(
+                fire=[held for held in batch.fire if held.future.topic not in reasons],
+                cancelled=batch.cancelled,
+                rejected=batch.rejected + refused,
+                fired_elsewhere=batch.fired_elsewhere,
+                attempt=batch.attempt,
             ),
-            Volley(fire=doubtful[:middle]),
-            Volley(fire=doubtful[middle:]),
+            OutcomeBatch(fire=doubtful[:middle]),
+            OutcomeBatch(fire=doubtful[middle:]),
         ]
 
 
-def missing_topic(held: Held) -> str:
+def missing_topic(held: HeldTimer) -> str:
     return f"there is no topic {held.future.topic!r} to call back"

@@ -1,8 +1,8 @@
-"""The fast hand: takes timers in, holds each to its second, fires, and tells how it went.
+"""The dispatcher: takes timers in, holds each until its second, fires it, and records how it ended.
 
-One thread turns it, in steps that never wait longer than the next second allows. A step strikes what is due, or loads what
-will be in the next moment, so that the second finds it ready; only when there is nothing, it takes in what has arrived.
-`share` has the judgement, `kafka_firing` the transaction, `desk` what takes time.
+One thread runs it, in steps that never wait longer than the next second allows. A step fires what is due, or loads what will
+be due in the next moment, so that it is ready at its second; only when there is nothing to fire, it takes in what has
+arrived. `held_timers` decides, `transaction` writes to Kafka, `background_work` does what takes time.
 """
 
 import time
@@ -14,15 +14,15 @@ from threading import Event
 import structlog
 
 from meantime.clock import Clock
-from meantime.timers.dispatching.background_work import Desk, Verdicts
-from meantime.timers.dispatching.consumers import DueTopic, RequestTopic, near_or_empty
-from meantime.timers.dispatching.delivery import Delivery, TopicList, missing_topic
-from meantime.timers.dispatching.done_consumer import DoneTopic
-from meantime.timers.dispatching.far_cancels import FarCancels, far_from
-from meantime.timers.dispatching.held_timers import Held, Share, Span
-from meantime.timers.dispatching.lateness import Lateness
-from meantime.timers.dispatching.transaction import Fired, Firing, NotNow, Volley
-from meantime.timers.model import Cancel, Limits, Record, Set
+from meantime.timers.dispatching.background_work import BackgroundWork, WorkResult
+from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, near_or_empty
+from meantime.timers.dispatching.delivery import CallbackTopics, TimerDelivery, missing_topic
+from meantime.timers.dispatching.done_consumer import DoneConsumer
+from meantime.timers.dispatching.held_timers import HeldTimer, HeldTimers, Span
+from meantime.timers.dispatching.lateness import LatenessCounts
+from meantime.timers.dispatching.request_coverage import CancelsAheadOfJoin, far_from
+from meantime.timers.dispatching.transaction import FiredTimers, FiringTransaction, OutcomeBatch, TransactionAborted
+from meantime.timers.model import CancelRequest, Record, SetRequest, TimerLimits
 from meantime.timers.reports import DispatcherReport
 from meantime.timers.rules import IN_TIME_MS, event_type_of, read, read_due, set_by, share_of
 from meantime.timers.topics import REQUEST
@@ -37,14 +37,14 @@ LOADED_A_MS, LEAST_AHEAD_MS, MOST_AHEAD_MS = 100, 15, 800
 ASKED_LATER_MS = 100
 """A cancel that Kafka had in time must be before the end that is asked for. Its clock may be behind, and between looking at
 it and writing a record it may have to wait for a processor."""
-TELL_EVERY = 3.0
+COMMIT_EVERY = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class DispatcherOptions:
     shares: int
     lead_s: int = 5
-    limits: Limits = field(default_factory=Limits)
+    limits: TimerLimits = field(default_factory=TimerLimits)
     remember_ms: int = 60_000
     """How long what has ended is kept in memory."""
     most: int = 250_000
@@ -59,52 +59,57 @@ class DispatcherOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class DispatcherClients:
     """Everything of Kafka that a dispatcher uses."""
 
-    due: DueTopic
-    requests: RequestTopic
-    done: DoneTopic
-    firing: Firing
+    due: DueConsumer
+    requests: RequestConsumer
+    done: DoneConsumer
+    transaction: FiringTransaction
 
 
-class Dispatcher:
+class TimerDispatcher:
     def __init__(
-        self, lines: Lines, desk: Desk, topics: Callable[[], Mapping[str, int]], clock: Clock, options: DispatcherOptions
+        self,
+        clients: DispatcherClients,
+        background: BackgroundWork,
+        topics: Callable[[], Mapping[str, int]],
+        clock: Clock,
+        options: DispatcherOptions,
     ) -> None:
-        self._lines = lines
-        self._desk = desk
-        self._topics = TopicList(topics)
-        self._delivery = Delivery(lines.firing, self._topics)
+        self._clients = clients
+        self._background = background
+        self._topics = CallbackTopics(topics)
+        self._delivery = TimerDelivery(clients.transaction, self._topics)
         self._clock = clock
         self._options = options
-        self._shares: dict[int, Share] = {}
-        self._memory_from: dict[int, int] = {}
-        self._carried = Volley()
-        self._far = FarCancels()
-        self._lateness = Lateness()
+        self._shares: dict[int, HeldTimers] = {}
+        self._ended_from: dict[int, int] = {}
+        self._leftover = OutcomeBatch()
+        self._far = CancelsAheadOfJoin()
+        self._lateness = LatenessCounts()
         self._fired = 0
-        self._kept_house_at = self._told_at = 0.0
+        self._housekeeping_at = self._committed_at = 0.0
         self._follow_from: Mapping[int, int] | None = None
         self._near_s = options.near_s
         self.report = DispatcherReport()
 
     def run(self, stop: Event) -> None:
         """Until `stop` is set; whatever goes wrong for good is raised, and another dispatcher may be made."""
-        self._lines.firing.open()
-        self._follow_requests(self._desk.through)
-        self._lines.due.subscribe(self._begin, self._leave)
+        self._clients.transaction.open()
+        self._follow_requests(self._background.through)
+        self._clients.due.subscribe(self._begin, self._leave)
         while not stop.is_set():
             self.step()
 
     def step(self) -> None:
-        self._hear()
+        self._take_results()
         now_ms = self._clock.now_ms()
         if self._follow_from is not None:
             self._follow_requests(self._follow_from)
-        if self._strike(now_ms, self._lines.requests.look()):
+        if self._fire_due(now_ms, self._clients.requests.covered_until()):
             return
-        self._keep_house(now_ms)
+        self._housekeeping(now_ms)
         busy = self._take_requests(now_ms)
         self._take_due(now_ms, 0.0 if busy else self._pause(now_ms))
 
@@ -112,34 +117,34 @@ class Dispatcher:
         """From where the Spark job stands: what has come through it lies in `timer-due`."""
         self._follow_from = None
         now_ms = self._clock.now_ms()
-        self._let_cancels_go(now_ms, through)
-        self._far = FarCancels()
-        self._lines.requests.start(self._topics.partitions(REQUEST), through, now_ms - self._options.look_back_ms)
+        self._release_cancels(now_ms, through)
+        self._far = CancelsAheadOfJoin()
+        self._clients.requests.start(self._topics.partitions(REQUEST), through, now_ms - self._options.look_back_ms)
 
     # Shares come and go
 
     def _begin(self, number: int) -> int:
         # Its cancels and near timers were another dispatcher's to remember, until now. Where the Spark job stands is looked
         # up before the end of `timer-due` is: what comes through in between is read by both ways, and not by neither.
-        self._follow_from = self._desk.through if self._follow_from is None else self._follow_from
-        start, end = self._lines.due.span(number)
+        self._follow_from = self._background.through if self._follow_from is None else self._follow_from
+        start, end = self._clients.due.span(number)
         now_ms = self._clock.now_ms()
-        memory, place = self._lines.done.recall(number, self._options.remember_ms, now_ms)
-        self._memory_from[number] = place
-        self._shares[number] = Share(number, memory, Span(start, end, now_ms))
-        log.info("share_taken", share=number, offset=start, remembered=len(memory))
+        ended_timers, place = self._clients.done.rebuild(number, self._options.remember_ms, now_ms)
+        self._ended_from[number] = place
+        self._shares[number] = HeldTimers(number, ended_timers, Span(start, end, now_ms))
+        log.info("share_taken", share=number, offset=start, remembered=len(ended_timers))
         return start
 
     def _leave(self, number: int) -> None:
         """Whatever of it is under way is somebody else's now."""
         self._shares.pop(number, None)
-        self._carried = self._carried.without(number)
+        self._leftover = self._leftover.without(number)
         log.info("share_left", share=number)
 
     # Arriving
 
     def _take_due(self, now_ms: int, wait_for: float) -> None:
-        for record in self._lines.due.poll(500, wait_for):
+        for record in self._clients.due.poll(500, wait_for):
             share = self._shares.get(record.partition)
             if share is None:
                 continue
@@ -147,9 +152,9 @@ class Dispatcher:
             if timer is not None and share.arrives_again(timer, record.offset):
                 continue
             match read_due(record, self._options.limits):
-                case Set() as request:
+                case SetRequest() as request:
                     share.set(request, now_ms, record.offset)
-                case Cancel() as request:
+                case CancelRequest() as request:
                     share.cancel(request, now_ms, record.offset)
                 case _:
                     share.drop(record.offset)
@@ -159,7 +164,7 @@ class Dispatcher:
         which does not forget; one that has been read here is known by then."""
         near = now_ms // 1000 + self._near_s
         taken = 0
-        for messages in self._lines.requests.poll(self._room(now_ms)):
+        for messages in self._clients.requests.poll(self._room(now_ms)):
             taken += len(messages)
             for record in near_or_empty(messages, near):
                 self._take_request(record, near, now_ms)
@@ -171,13 +176,13 @@ class Dispatcher:
         if share is None:
             return
         match request:
-            case Set() if request.second <= near:
+            case SetRequest() if request.second <= near:
                 share.set(request, now_ms)
-            case Cancel():
+            case CancelRequest():
                 share.cancel(request, now_ms)
                 self._far.append(record.partition, record.offset, request)
 
-    def _let_cancels_go(self, now_ms: int, through: Mapping[int, int]) -> None:
+    def _release_cancels(self, now_ms: int, through: Mapping[int, int]) -> None:
         """Cancels that come through the Spark job come with their timers, so they need not be kept for ever."""
         far = far_from(now_ms, self._options.near_s)
         for cancel in self._far.taken_in(through):
@@ -185,27 +190,27 @@ class Dispatcher:
             if share is not None:
                 share.taken_in(cancel, now_ms, far=cancel.second > far)
 
-    # Striking
+    # Firing
 
-    def _strike(self, now_ms: int, covered_ms: int) -> bool:
+    def _fire_due(self, now_ms: int, covered_ms: int) -> bool:
         until_ms = self._within_reach_ms(now_ms)
-        volley, self._carried = self._carried, Volley()
+        batch, self._leftover = self._leftover, OutcomeBatch()
         for share in self._shares.values():
-            while len(volley.fire) < self._options.most:
-                fire, cancelled = share.strike(until_ms, covered_ms)
+            while len(batch.fire) < self._options.most:
+                fire, cancelled = share.pop_due(until_ms, covered_ms)
                 if not fire and not cancelled:
                     break
-                volley.fire += fire
-                volley.cancelled += cancelled
-        if not volley:
+                batch.fire += fire
+                batch.cancelled += cancelled
+        if not batch:
             return False
-        self._set_aside(volley)
-        return self._deliver(volley)
+        self._set_aside(batch)
+        return self._deliver(batch)
 
     def _within_reach_ms(self, now_ms: int) -> int:
-        """Up to which second timers are struck. The next one is loaded ahead when it is time, unless others wait already."""
+        """Up to which second timers are fired. The next one is loaded ahead when it is time, unless others wait already."""
         upcoming = self._next_second()
-        if upcoming is None or self._carried:
+        if upcoming is None or self._leftover:
             return now_ms
         return upcoming * 1000 if now_ms >= self._loading_ms(upcoming) else now_ms
 
@@ -214,82 +219,84 @@ class Dispatcher:
         waiting = sum(share.waiting(upcoming) for share in self._shares.values())
         return upcoming * 1000 - min(LEAST_AHEAD_MS + waiting // LOADED_A_MS, MOST_AHEAD_MS)
 
-    def _set_aside(self, volley: Volley) -> None:
+    def _set_aside(self, batch: OutcomeBatch) -> None:
         """What goes to event types is published elsewhere; what has nowhere to go is refused."""
-        strange = {held.future.topic for held in volley.fire if held.future.topic not in self._topics}
+        strange = {held.future.topic for held in batch.fire if held.future.topic not in self._topics}
         if not strange:
             return
         events = {topic for topic in strange if event_type_of(topic) is not None}
         missing = self._topics.missing(strange - events)
-        volley.attempt += [held for held in volley.fire if held.future.topic in events]
-        volley.rejected += [(held, missing_topic(held)) for held in volley.fire if held.future.topic in missing]
+        batch.attempt += [held for held in batch.fire if held.future.topic in events]
+        batch.rejected += [(held, missing_topic(held)) for held in batch.fire if held.future.topic in missing]
         aside = events | missing
-        volley.fire = [held for held in volley.fire if held.future.topic not in aside]
+        batch.fire = [held for held in batch.fire if held.future.topic not in aside]
 
-    def _publish(self, timers: list[Held]) -> None:
+    def _publish(self, timers: list[HeldTimer]) -> None:
         """The attempt is written down: now it may be made."""
-        topics: dict[str, list[Held]] = {}
-        attempted: set[Held] = set()
+        topics: dict[str, list[HeldTimer]] = {}
+        attempted: set[HeldTimer] = set()
         for held in timers:
-            memory = self._shares[held.share].memory
-            if memory.has_attempted(held.token, held.second):
+            ended_timers = self._shares[held.share].ended_timers
+            if ended_timers.has_attempted(held.token, held.second):
                 attempted.add(held)
-            memory.attempt(held.token, held.second)
-            self._shares[held.share].send_away([held])
+            ended_timers.attempt(held.token, held.second)
+            self._shares[held.share].mark_in_progress([held])
             topics.setdefault(held.future.topic, []).append(held)
         for of_topic in topics.values():
             for start in range(0, len(of_topic), EVENTS_AT_ONCE):
                 some = of_topic[start : start + EVENTS_AT_ONCE]
-                self._desk.publish(some, attempted.intersection(some))
+                self._background.publish(some, attempted.intersection(some))
 
-    def _deliver(self, volley: Volley) -> bool:
+    def _deliver(self, batch: OutcomeBatch) -> bool:
         """Whether all of it went out."""
-        touched = {held.share for held in (*volley.ends, *volley.attempt)}
+        touched = {held.share for held in (*batch.ends, *batch.attempt)}
         positions = {number: self._shares[number].offsets.position for number in touched}
-        sent = self._delivery.send(volley, positions, self._lines.due.group())
+        sent = self._delivery.send(batch, positions, self._clients.due.group())
         for part, fired in sent.done:
             self._ended(part, fired, positions)
         self._keep(sent.left)
         return not sent.left
 
-    def _keep(self, left: Volley) -> None:
+    def _keep(self, left: OutcomeBatch) -> None:
         """Nothing of it was written. What was to fire may still be cancelled; all else is decided."""
         for number, timers in _by_share(left.fire + left.attempt).items():
             self._shares[number].put_back(timers)
         for number, timers in _by_share(left.cancelled).items():
-            self._shares[number].send_away(timers)
-        self._carried.add(Volley(cancelled=left.cancelled, rejected=left.rejected, fired_elsewhere=left.fired_elsewhere))
+            self._shares[number].mark_in_progress(timers)
+        self._leftover.add(
+            OutcomeBatch(cancelled=left.cancelled, rejected=left.rejected, fired_elsewhere=left.fired_elsewhere)
+        )
 
-    def _ended(self, volley: Volley, fired: list[Fired], positions: Mapping[int, int]) -> None:
+    def _ended(self, batch: OutcomeBatch, fired: list[FiredTimers], positions: Mapping[int, int]) -> None:
         now_ms = self._clock.now_ms()
         for share, position in positions.items():
-            self._shares[share].offsets.told(position)
-        for number, timers in _by_share(volley.ends).items():
+            self._shares[share].offsets.mark_committed(position)
+        for number, timers in _by_share(batch.ends).items():
             self._shares[number].end(timers, now_ms)
-        self._publish(volley.attempt)
+        self._publish(batch.attempt)
         for one in fired:
             self._fired += len(one.timers)
             self._lateness.count([one.at_ms - max(held.second * 1000, held.requested_ms) for held in one.timers], one.at_ms)
 
-    # Verdicts from the desk
+    # Results of background work
 
-    def _hear(self) -> None:
-        verdicts = self._desk.verdicts()
-        while verdicts:
-            self._apply(verdicts.popleft())
+    def _take_results(self) -> None:
+        results = self._background.results()
+        while results:
+            self._apply(results.popleft())
 
-    def _apply(self, verdicts: Verdicts) -> None:
+    def _apply(self, results: WorkResult) -> None:
         """Timers of a share that has gone elsewhere in the meantime are somebody else's."""
         now_ms = self._clock.now_ms()
-        for number, timers in _by_share(verdicts.go_on).items():
+        for number, timers in _by_share(results.go_on).items():
             with suppress(KeyError):
                 self._shares[number].put_back(timers)
-        for number, timers in _by_share(verdicts.ended).items():
+        for number, timers in _by_share(results.ended).items():
             with suppress(KeyError):
                 self._shares[number].end(timers, now_ms)
-        self._carried.cancelled += [held for held in verdicts.cancelled if held.share in self._shares]
-        self._carried.fired_elsewhere += [held for held in verdicts.published if held.share in self._shares]
-        self._carried.rejected += [(held, why) for held, why in verdicts.refused if held.share in self._shares]
+        self._leftover.cancelled += [held for held in results.cancelled if held.share in self._shares]
+        self._leftover.fired_elsewhere += [held for held in results.published if held.share in self._shares]
+        self._leftover.rejected += [(held, why) for held, why in results.refused if held.share in self._shares]
 
     # Housekeeping
 
@@ -309,13 +316,13 @@ class Dispatcher:
         seconds = (share.next_second() for share in self._shares.values())
         return min((second for second in seconds if second is not None), default=None)
 
-    def _keep_house(self, now_ms: int) -> None:
+    def _housekeeping(self, now_ms: int) -> None:
         self._ask_for_ends(now_ms)
-        self._put_doubts_down()
-        if time.monotonic() - self._kept_house_at < 1.0:
+        self._check_unverified()
+        if time.monotonic() - self._housekeeping_at < 1.0:
             return
-        self._kept_house_at = time.monotonic()
-        self._let_cancels_go(now_ms, self._desk.through)
+        self._housekeeping_at = time.monotonic()
+        self._release_cancels(now_ms, self._background.through)
         for share in self._shares.values():
             share.expire(now_ms, self._options.remember_ms)
         self._commit_positions()
@@ -325,45 +332,46 @@ class Dispatcher:
         self.report = DispatcherReport(
             tuple(sorted(self._shares)),
             sum(share.held for share in self._shares.values()),
-            sum(len(share.memory) for share in self._shares.values()),
+            sum(len(share.ended_timers) for share in self._shares.values()),
             self._fired,
             self._lateness.counts(now_ms),
         )
 
     def _ask_for_ends(self, now_ms: int) -> None:
-        """Once for each second: what Kafka has by then of cancels has to be read before it strikes."""
+        """Once for each second: what Kafka has by then of cancels has to be read before its timers fire."""
         upcoming = self._next_second()
         if upcoming is None:
             return
         in_time_ms = upcoming * 1000 - IN_TIME_MS + ASKED_LATER_MS
         if now_ms >= in_time_ms:
-            self._lines.requests.ask_for_ends(now_ms, in_time_ms)
+            self._clients.requests.ask_for_ends(now_ms, in_time_ms)
 
-    def _put_doubts_down(self) -> None:
+    def _check_unverified(self) -> None:
         for number, share in self._shares.items():
-            doubts = share.doubts()
-            if doubts:
-                self._desk.doubt(doubts, self._lines.requests.coverage.reached, self._memory_from[number])
+            unverified = share.pop_unverified()
+            if unverified:
+                self._background.check(unverified, self._clients.requests.coverage.reached, self._ended_from[number])
 
     def _commit_positions(self) -> None:
-        """What ended without a transaction of its own moves the positions on, too. The next volley tells them as well."""
-        if time.monotonic() - self._told_at < TELL_EVERY:
+        """What ended without a transaction of its own moves the positions on, too. The next one that fires commits them as
+        well."""
+        if time.monotonic() - self._committed_at < COMMIT_EVERY:
             return
-        self._told_at = time.monotonic()
+        self._committed_at = time.monotonic()
         moved = {number: share.offsets.position for number, share in self._shares.items() if share.offsets.moved}
         if not moved:
             return
         try:
-            self._lines.firing.fire(Volley(), moved, self._lines.due.group())
-        except NotNow as error:
+            self._clients.transaction.fire(OutcomeBatch(), moved, self._clients.due.group())
+        except TransactionAborted as error:
             log.info("positions_not_committed", error=str(error))
             return
         for number, position in moved.items():
-            self._shares[number].offsets.told(position)
+            self._shares[number].offsets.mark_committed(position)
 
 
-def _by_share(timers: Iterable[Held]) -> dict[int, list[Held]]:
-    shares: dict[int, list[Held]] = {}
+def _by_share(timers: Iterable[HeldTimer]) -> dict[int, list[HeldTimer]]:
+    shares: dict[int, list[HeldTimer]] = {}
     for held in timers:
         shares.setdefault(held.share, []).append(held)
     return shares

@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.timers.dispatching.ended_timers import Memory
+from meantime.timers.dispatching.ended_timers import EndedTimers
 from meantime.timers.kafka_topics import timers_config
-from meantime.timers.model import Outcomes
+from meantime.timers.model import TimerOutcomes
 from meantime.timers.topics import DONE
 
 ANSWER_WITHIN = 15.0
@@ -21,7 +21,7 @@ SKEW_MS = 2_000
 """Producers' clocks may differ by so much from cluster time."""
 
 
-class DoneTopic:
+class DoneConsumer:
     def __init__(self, storage: Storage) -> None:
         self._consumer = Consumer(
             timers_config(
@@ -37,18 +37,18 @@ class DoneTopic:
             )
         )
 
-    def recall(self, share: int, remember_ms: int, now_ms: int) -> tuple[Memory, int]:
+    def rebuild(self, share: int, remember_ms: int, now_ms: int) -> tuple[EndedTimers, int]:
         """The memory, and the place in `timer-done` from which on it is complete."""
         place = TopicPartition(DONE, share)
         low, high = self._consumer.get_watermark_offsets(place, ANSWER_WITHIN)
         newest_ms = self._newest_ms(share, low, high)
         if newest_ms is None:
-            return Memory(0 if low == 0 else now_ms), low
+            return EndedTimers(0 if low == 0 else now_ms), low
         start = self._since(share, newest_ms - remember_ms, low)
-        memory = Memory(0 if start == 0 else newest_ms - remember_ms + SKEW_MS)
+        ended_timers = EndedTimers(0 if start == 0 else newest_ms - remember_ms + SKEW_MS)
         for outcomes in self._read(share, start):
-            memory.learn(outcomes)
-        return memory, start
+            ended_timers.add_outcomes(outcomes)
+        return ended_timers, start
 
     def _newest_ms(self, share: int, low: int, high: int) -> int | None:
         """When the last timer ended. Looks back from the end, further and further: transactions take offsets, too."""
@@ -65,7 +65,7 @@ class DoneTopic:
         (place,) = self._consumer.offsets_for_times([TopicPartition(DONE, share, max(0, at_ms))], ANSWER_WITHIN)
         return max(low, place.offset)
 
-    def _read(self, share: int, start: int) -> Iterator[Outcomes]:
+    def _read(self, share: int, start: int) -> Iterator[TimerOutcomes]:
         self._consumer.assign([TopicPartition(DONE, share, start)])
         while True:
             message = self._consumer.poll(ANSWER_WITHIN)
@@ -73,7 +73,7 @@ class DoneTopic:
                 raise StorageUnavailable("Kafka does not let timer-done be read")
             error = message.error()
             if error is None:
-                yield msgspec.msgpack.decode(message.value() or b"", type=Outcomes)
+                yield msgspec.msgpack.decode(message.value() or b"", type=TimerOutcomes)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._consumer.unassign()
                 return

@@ -4,10 +4,10 @@ A timer ends at or after its second. So for a second that is not older than `com
 remembered here has not ended; for an older second only the ledger can tell.
 """
 
-from meantime.timers.model import Outcomes, State
+from meantime.timers.model import TimerOutcomes, TimerState
 
 
-class Memory:
+class EndedTimers:
     def __init__(self, complete_since_ms: int) -> None:
         self.complete_since_ms = complete_since_ms
         self._tokens: dict[int, set[str]] = {}
@@ -17,11 +17,11 @@ class Memory:
     def __len__(self) -> int:
         return sum(map(len, self._tokens.values()))
 
-    def knows(self, token: str, second: int) -> bool:
+    def has_ended(self, token: str, second: int) -> bool:
         tokens = self._tokens.get(second)
         return tokens is not None and token in tokens
 
-    def vouches_for(self, second: int) -> bool:
+    def is_complete_for(self, second: int) -> bool:
         """Whether not being remembered means not having ended."""
         return second * 1000 >= self.complete_since_ms
 
@@ -41,10 +41,10 @@ class Memory:
     def has_attempted(self, token: str, second: int) -> bool:
         return (token, second) in self._attempted
 
-    def learn(self, outcomes: Outcomes) -> None:
+    def add_outcomes(self, outcomes: TimerOutcomes) -> None:
         for second, tokens in outcomes.timers:
             for token in tokens:
-                if outcomes.state is State.ATTEMPTED:
+                if outcomes.state is TimerState.ATTEMPTED:
                     self.attempt(token, second)
                 else:
                     self.add(token, second, outcomes.at_ms)

@@ -1,17 +1,17 @@
-"""The timers of one partition of `timer-due`, between their arrival and their end. No I/O: the fast hand's whole judgement.
+"""The timers of one partition of `timer-due`, between their arrival and their end. Decides without I/O.
 
-    arrives ──► doubtful ──ledger──┐
-       │                           ▼
-       ├────────────────────────► held ──second strikes──► struck ──► ended (fired, cancelled, rejected)
-       └── ended before: dropped     ▲                        │
-                                     └──── not delivered ─────┘
+    arrives ──► unverified ──ledger──┐
+       │                             ▼
+       ├──────────────────────────► held ──is due──► in progress ──► ended (fired, cancelled, rejected)
+       └── ended before: dropped     ▲                   │
+                                     └── not delivered ──┘
 
-The invariants: a timer is held at most once and ends at most once, however often it arrives; none is struck before its
+The invariants: a timer is held at most once and ends at most once, however often it arrives; none is fired before its
 second, nor before every cancel that came in time has been read (`covered_ms`, `Span.end`); the place of a timer in
 `timer-due` is given up only with its end. A timer may arrive twice on purpose: straight from `timer-request` when its second
 is near, for speed, and through the Spark job, for safety; a dispatcher that takes over reads again what the Spark job has
 not taken in. One that comes through the Spark job after its second may have been cancelled by a request that the job took in
-with it and has yet to bring along, so it is doubtful, too.
+with it and has yet to bring along, so the ledger is asked about it, too.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from meantime.timers.dispatching.ended_timers import Memory
-from meantime.timers.dispatching.offset_tracker import Offsets
-from meantime.timers.model import Cancel, Future, Identity, Set
+from meantime.timers.dispatching.ended_timers import EndedTimers
+from meantime.timers.dispatching.offset_tracker import OffsetTracker
+from meantime.timers.model import CancelRequest, Future, SetRequest, TimerId
 from meantime.timers.rules import IN_TIME_MS
 
 NOWHERE = -1
@@ -31,7 +31,7 @@ CATCH_UP_WITHIN_MS = 10_000
 TIMER_BYTES = 700
 """What a held timer takes beside its callback."""
 LATE_MS = 5_000
-"""How late such a timer may be without a doubt: its cancels are read beside it."""
+"""How late such a timer may be before the ledger is asked: its cancels are read beside it."""
 
 
 class Span(NamedTuple):
@@ -46,7 +46,7 @@ NOTHING = Span()
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldTimer:
     """A timer on its way. `offset` is its place in `timer-due`."""
 
     share: int
@@ -67,22 +67,22 @@ class Cancels:
     ahead: set[str] = field(default_factory=set)
 
 
-class Share:
-    def __init__(self, number: int, memory: Memory, span: Span = NOTHING, *, cancels_for: float = 10.0) -> None:
+class HeldTimers:
+    def __init__(self, number: int, ended_timers: EndedTimers, span: Span = NOTHING, *, cancels_for: float = 10.0) -> None:
         self.number = number
-        self.memory = memory
-        self.offsets = Offsets(span.start)
+        self.ended_timers = ended_timers
+        self.offsets = OffsetTracker(span.start)
         self._span = span
         self._cancels_for_ms = round(cancels_for * 1000)
-        self._buckets: dict[int, dict[str, Held]] = {}
+        self._buckets: dict[int, dict[str, HeldTimer]] = {}
         self._sizes: dict[int, int] = {}
-        self._away: dict[tuple[str, int], Held] = {}
+        self._in_progress: dict[tuple[str, int], HeldTimer] = {}
         self._cancels: dict[int, Cancels] = {}
-        self._doubts: list[Held] = []
+        self._unverified: list[HeldTimer] = []
 
     @property
     def held(self) -> int:
-        return sum(map(len, self._buckets.values())) + len(self._away)
+        return sum(map(len, self._buckets.values())) + len(self._in_progress)
 
     @property
     def held_bytes(self) -> int:
@@ -98,23 +98,23 @@ class Share:
 
     # Arriving
 
-    def set(self, request: Set, now_ms: int, offset: int = NOWHERE) -> None:
+    def set(self, request: SetRequest, now_ms: int, offset: int = NOWHERE) -> None:
         """A timer arrives."""
         if offset != NOWHERE:
             self.offsets.note(offset)
         known = self._find(request.token, request.second)
         if known is not None:
             self._again(known, offset)
-        elif self.memory.knows(request.token, request.second):
+        elif self.ended_timers.has_ended(request.token, request.second):
             self._settle(offset)
         else:
-            held = Held(self.number, request.token, request.second, request.future, request.requested_ms, offset)
+            held = HeldTimer(self.number, request.token, request.second, request.future, request.requested_ms, offset)
             self._hold(held, late_ms=now_ms - request.second * 1000)
 
-    def arrives_again(self, timer: Identity, offset: int) -> bool:
+    def arrives_again(self, timer: TimerId, offset: int) -> bool:
         """Whether a timer that comes through the Spark job is known already; there is nothing more to do with it then."""
         known = self._find(timer.token, timer.second)
-        if known is None and not self.memory.knows(timer.token, timer.second):
+        if known is None and not self.ended_timers.has_ended(timer.token, timer.second):
             return False
         self.offsets.note(offset)
         if known is not None:
@@ -123,11 +123,11 @@ class Share:
             self._settle(offset)
         return True
 
-    def cancel(self, request: Cancel, now_ms: int, offset: int = NOWHERE) -> None:
+    def cancel(self, request: CancelRequest, now_ms: int, offset: int = NOWHERE) -> None:
         """A cancel arrives; its place is kept for as long as its timer may still come."""
         if offset != NOWHERE:
             self.offsets.note(offset)
-        if self.memory.knows(request.token, request.second):
+        if self.ended_timers.has_ended(request.token, request.second):
             self._settle(offset)
             return
         cancels = self._cancels.setdefault(request.second, Cancels())
@@ -138,7 +138,7 @@ class Share:
         else:
             cancels.ahead.add(request.token)
 
-    def taken_in(self, cancel: Cancel, now_ms: int, *, far: bool) -> None:
+    def taken_in(self, cancel: CancelRequest, now_ms: int, *, far: bool) -> None:
         """The Spark job has a cancel that was read ahead of it, so it comes again with its timer. A far one may be forgotten
         until then; a near one is kept for the usual time, since both may be on their way."""
         cancels = self._cancels.get(cancel.second)
@@ -154,11 +154,11 @@ class Share:
         self.offsets.note(offset)
         self._settle(offset)
 
-    # Striking
+    # Firing
 
-    def strike(self, now_ms: int, covered_ms: int) -> tuple[list[Held], list[Held]]:
-        """The earliest bucket whose second has struck by `now_ms`: timers to fire, and timers that were cancelled. `now_ms`
-        may lie ahead for a caller who lets nothing out before. The caller must `end` them, `put_back` them, or `send_away`
+    def pop_due(self, now_ms: int, covered_ms: int) -> tuple[list[HeldTimer], list[HeldTimer]]:
+        """The earliest second that is due by `now_ms`: its timers to fire, and those that were cancelled. `now_ms` may lie
+        ahead for a caller who lets nothing out before. The caller must call `end`, `put_back`, or `mark_in_progress` for
         what takes longer, before anything else arrives."""
         second = self.next_second()
         if not self._caught_up(now_ms) or second is None or second * 1000 > min(now_ms, covered_ms + IN_TIME_MS):
@@ -171,34 +171,34 @@ class Share:
         fire = [held for token, held in bucket.items() if token not in cancels.places]
         return fire, [held for token, held in bucket.items() if token in cancels.places]
 
-    def end(self, ended: Iterable[Held], at_ms: int) -> None:
+    def end(self, ended: Iterable[HeldTimer], at_ms: int) -> None:
         """These have ended for good."""
-        away, add, settle = self._away, self.memory.add, self.offsets.settle
+        away, add, settle = self._in_progress, self.ended_timers.add, self.offsets.settle
         for held in ended:
             away.pop((held.token, held.second), None)
             add(held.token, held.second, at_ms)
             if held.offset != NOWHERE:
                 settle(held.offset)
 
-    def put_back(self, struck: Iterable[Held]) -> None:
+    def put_back(self, popped: Iterable[HeldTimer]) -> None:
         """These could not be delivered yet, or are believed not to have ended."""
-        for held in struck:
-            self._away.pop((held.token, held.second), None)
+        for held in popped:
+            self._in_progress.pop((held.token, held.second), None)
             self._put(held)
 
-    def send_away(self, struck: Iterable[Held]) -> None:
+    def mark_in_progress(self, popped: Iterable[HeldTimer]) -> None:
         """These are being dealt with elsewhere."""
-        for held in struck:
-            self._away[held.token, held.second] = held
+        for held in popped:
+            self._in_progress[held.token, held.second] = held
 
-    def doubts(self) -> list[Held]:
+    def pop_unverified(self) -> list[HeldTimer]:
         """Timers about which the ledger has to be asked. They are away; `end` or `put_back` follows."""
-        doubts, self._doubts = self._doubts, []
-        return doubts
+        pop_unverified, self._unverified = self._unverified, []
+        return pop_unverified
 
     def expire(self, now_ms: int, remember_ms: int) -> None:
         """Let go of what is too old to matter."""
-        self.memory.forget(now_ms - remember_ms)
+        self.ended_timers.forget(now_ms - remember_ms)
         for second, cancels in list(self._cancels.items()):
             over = max(second * 1000, cancels.touched_ms) + self._cancels_for_ms < now_ms
             if over and not cancels.ahead and second not in self._buckets:
@@ -210,27 +210,27 @@ class Share:
         """Whether what was there at first has been read: a timer's cancel may lie behind it."""
         return self.offsets.has_read(self._span.end) or now_ms > self._span.began_ms + CATCH_UP_WITHIN_MS
 
-    def _find(self, token: str, second: int) -> Held | None:
+    def _find(self, token: str, second: int) -> HeldTimer | None:
         bucket = self._buckets.get(second)
         known = bucket.get(token) if bucket is not None else None
-        return known if known is not None or not self._away else self._away.get((token, second))
+        return known if known is not None or not self._in_progress else self._in_progress.get((token, second))
 
-    def _again(self, known: Held, offset: int) -> None:
+    def _again(self, known: HeldTimer, offset: int) -> None:
         """The place of a timer known only from its request is kept; a further place is worth nothing."""
         if known.offset == NOWHERE:
             known.offset = offset
         else:
             self._settle(offset)
 
-    def _hold(self, held: Held, late_ms: int) -> None:
+    def _hold(self, held: HeldTimer, late_ms: int) -> None:
         in_order = late_ms <= (LATE_MS if held.offset == NOWHERE else 0)
-        if in_order and self.memory.vouches_for(held.second):
+        if in_order and self.ended_timers.is_complete_for(held.second):
             self._put(held)
         else:
-            self._away[held.token, held.second] = held
-            self._doubts.append(held)
+            self._in_progress[held.token, held.second] = held
+            self._unverified.append(held)
 
-    def _put(self, held: Held) -> None:
+    def _put(self, held: HeldTimer) -> None:
         bucket = self._buckets.get(held.second)
         if bucket is None:
             bucket = self._buckets[held.second] = {}

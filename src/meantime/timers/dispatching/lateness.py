@@ -7,7 +7,7 @@ SLOTS = 6
 COARSE_ABOVE_MS = 10_000
 
 
-class Lateness:
+class LatenessCounts:
     def __init__(self) -> None:
         self._slots: deque[tuple[int, Counter[int]]] = deque(maxlen=SLOTS)
 

@@ -3,14 +3,14 @@
 from collections import deque
 
 
-class Offsets:
+class OffsetTracker:
     """`position` is where reading has to start again so that nothing unfinished is missed."""
 
     def __init__(self, start: int = 0) -> None:
         self._open: deque[int] = deque()
         self._settled: set[int] = set()
         self._next = start
-        self._told = start
+        self._committed = start
 
     def note(self, offset: int) -> None:
         """A record was read. Records come in order."""
@@ -33,8 +33,8 @@ class Offsets:
 
     @property
     def moved(self) -> bool:
-        """Whether the position has changed since it was last `told`."""
-        return self.position != self._told
+        """Whether the position has changed since it was last `mark_committed`."""
+        return self.position != self._committed
 
-    def told(self, position: int) -> None:
-        self._told = position
+    def mark_committed(self, position: int) -> None:
+        self._committed = position

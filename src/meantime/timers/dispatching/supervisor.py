@@ -1,7 +1,7 @@
-"""A dispatcher's life: the fast hand in a thread of its own, taken up again whenever it has to be put down.
+"""Runs a dispatcher in a thread of its own, and starts another one whenever it fails.
 
-A hand that meets something it cannot mend (it was replaced, Kafka was away for too long) is put down; the next one starts
-from what Kafka knows.
+A dispatcher that meets something it cannot mend (it was replaced, Kafka was away for too long) is given up; the next one
+starts from what Kafka knows.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from meantime.clock import Clock
 from meantime.errors import MeantimeError, StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.runtime import spare_collector
-from meantime.timers.dispatching.background_work import Desk
-from meantime.timers.dispatching.consumers import DueTopic, RequestTopic
-from meantime.timers.dispatching.dispatcher import Dispatcher, DispatcherOptions, Lines
-from meantime.timers.dispatching.done_consumer import DoneTopic
-from meantime.timers.dispatching.transaction import Firing
+from meantime.timers.dispatching.background_work import BackgroundWork
+from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer
+from meantime.timers.dispatching.dispatcher import DispatcherClients, DispatcherOptions, TimerDispatcher
+from meantime.timers.dispatching.done_consumer import DoneConsumer
+from meantime.timers.dispatching.transaction import FiringTransaction
 from meantime.timers.kafka_topics import admin_of, existing_topics
 from meantime.timers.ledger.store import LedgerStore
 
@@ -30,8 +30,8 @@ AGAIN_AFTER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
-    """Where a dispatcher works, and under which name. The name must be its own: a second one replaces the first."""
+class DispatcherSetup:
+    """What a dispatcher is made of. The name must be its own: a second one replaces the first."""
 
     name: str
     storage: Storage
@@ -39,63 +39,63 @@ class Station:
     options: DispatcherOptions
 
 
-class Hands:
-    """One hand after another, until `stop`."""
+class DispatcherSupervisor:
+    """One dispatcher after another, until `run` is cancelled."""
 
-    def __init__(self, station: Station, desk: Desk) -> None:
-        self._station = station
-        self._desk = desk
+    def __init__(self, setup: DispatcherSetup, background: BackgroundWork) -> None:
+        self._setup = setup
+        self._background = background
         self._stop = threading.Event()
-        self._hand: Dispatcher | None = None
-        self.turning = False
-        """Whether a hand is turning; it finishes its step after the end of `run`."""
+        self._dispatcher: TimerDispatcher | None = None
+        self.running = False
+        """Whether a dispatcher is at work; it finishes its step after the end of `run`."""
 
     async def run(self) -> None:
-        """For ever; cancelling it lets the hand finish its step."""
-        # Hundreds of thousands of held timers are no garbage, and looking through them takes the time of a whole volley.
+        """For ever; cancelling it lets the dispatcher finish its step."""
+        # Hundreds of thousands of held timers are no garbage, and looking through them takes as long as firing them.
         spare_collector(100_000, 10_000, 10_000)
         try:
             while True:
-                await self._desk.clear()
-                await self._desk.look_at_join()
-                await asyncio.to_thread(self._turn)
+                await self._background.clear()
+                await self._background.read_join_report()
+                await asyncio.to_thread(self._run_dispatcher)
                 await asyncio.sleep(AGAIN_AFTER)
         finally:
             self._stop.set()
-            await self._desk.clear()
+            await self._background.clear()
 
     async def report(self, ledger: LedgerStore) -> None:
         """Say how it goes, every second, for ever."""
         while True:
             await asyncio.sleep(REPORT_EVERY)
-            if self._hand is not None:
+            if self._dispatcher is not None:
                 try:
-                    await ledger.report(self._station.name, self._station.clock.now_ms(), self._hand.report)
+                    await ledger.report(self._setup.name, self._setup.clock.now_ms(), self._dispatcher.report)
                 except StorageUnavailable:
                     log.debug("report_not_written")
 
-    def _turn(self) -> None:
-        self.turning = True
+    def _run_dispatcher(self) -> None:
+        self.running = True
         try:
-            self._turn_once()
+            self._run_once()
         except KafkaException as error:
-            log.warning("hand_put_down", error=error.args[0].str())
+            log.warning("dispatcher_failed", error=error.args[0].str())
         except MeantimeError as error:
-            log.warning("hand_put_down", error=error.detail)
+            log.warning("dispatcher_failed", error=error.detail)
         finally:
-            self.turning = False
+            self.running = False
 
-    def _turn_once(self) -> None:
-        station, storage = self._station, self._station.storage
+    def _run_once(self) -> None:
+        setup, storage = self._setup, self._setup.storage
         admin = admin_of(storage)
-        firing = Firing(storage, station.name, station.clock, station.options.limits.max_request_bytes + 65_536)
-        due = DueTopic(storage, station.name)
-        requests, done = RequestTopic(storage), DoneTopic(storage)
+        transaction = FiringTransaction(storage, setup.name, setup.clock, setup.options.limits.max_request_bytes + 65_536)
+        due = DueConsumer(storage, setup.name)
+        requests, done = RequestConsumer(storage), DoneConsumer(storage)
         try:
-            lines = Lines(due, requests, done, firing)
+            clients = DispatcherClients(due, requests, done, transaction)
             topics = lambda: existing_topics(admin)  # noqa: E731 - a question, not a function of this module
-            self._hand = Dispatcher(lines, self._desk, topics, station.clock, station.options)
-            self._hand.run(self._stop)
+            self._dispatcher = TimerDispatcher(clients, self._background, topics, setup.clock, setup.options)
+            self._dispatcher.run(self._stop)
         finally:
-            for part in (due, requests, done, firing):
+            for part in (due, requests, done, transaction):
                 part.close()

@@ -3,7 +3,7 @@
 Readers with `isolation.level=read_committed` see all of it or nothing. A transaction of a dispatcher that has lost its
 partitions, or that has been started a second time under its name, is refused by Kafka as a whole.
 
-A volley may be loaded before its second: everything lies ready in Kafka's client, which sends nothing before it is told to,
+A batch may be loaded before its second: everything lies ready in Kafka's client, which sends nothing before it is told to,
 and that is at the second. Its records bear the instant at which they are let go. One that is too large to be loaded by then
 leaves in parts, while the rest is being loaded.
 """
@@ -22,10 +22,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from meantime.clock import Clock
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.timers.dispatching.held_timers import Held
+from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import timers_config
-from meantime.timers.model import Outcomes, State
+from meantime.timers.model import TimerOutcomes, TimerState
 from meantime.timers.topics import DONE, DUE, REJECTED
 
 log = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 CHUNK = 500
 """Timers that are given the same instant; it is read just before they are handed to Kafka's client."""
 LET_GO_EVERY, LET_GO_FOR = 10_000, 0.005
-"""After its second so many timers of a volley are loaded, and then those that are loaded have so long to get under way."""
+"""After its second so many timers of a batch are loaded, and then those that are loaded have so long to get under way."""
 OUTCOMES_A_RECORD = 2000
 ANSWER_WITHIN = 20.0
 MOST_LOADED = 500_000
@@ -60,7 +60,7 @@ UNDELIVERABLE = frozenset(
 )
 
 
-class NotNow(Exception):
+class TransactionAborted(Exception):
     """Nothing was written; try again."""
 
 
@@ -73,29 +73,29 @@ class Undeliverable(Exception):
 
 
 @dataclass(slots=True)
-class Volley:
+class OutcomeBatch:
     """What goes out in one transaction."""
 
-    fire: list[Held] = field(default_factory=list)
-    cancelled: list[Held] = field(default_factory=list)
-    rejected: list[tuple[Held, str]] = field(default_factory=list)
-    fired_elsewhere: list[Held] = field(default_factory=list)
+    fire: list[HeldTimer] = field(default_factory=list)
+    cancelled: list[HeldTimer] = field(default_factory=list)
+    rejected: list[tuple[HeldTimer, str]] = field(default_factory=list)
+    fired_elsewhere: list[HeldTimer] = field(default_factory=list)
     """Published as events."""
-    attempt: list[Held] = field(default_factory=list)
+    attempt: list[HeldTimer] = field(default_factory=list)
     """About to be published as events; this does not end them."""
 
     def __bool__(self) -> bool:
         return bool(self.fire or self.cancelled or self.rejected or self.fired_elsewhere or self.attempt)
 
-    def add(self, other: "Volley") -> None:
+    def add(self, other: "OutcomeBatch") -> None:
         self.fire += other.fire
         self.cancelled += other.cancelled
         self.rejected += other.rejected
         self.fired_elsewhere += other.fired_elsewhere
         self.attempt += other.attempt
 
-    def without(self, share: int) -> "Volley":
-        return Volley(
+    def without(self, share: int) -> "OutcomeBatch":
+        return OutcomeBatch(
             [held for held in self.fire if held.share != share],
             [held for held in self.cancelled if held.share != share],
             [(held, reason) for held, reason in self.rejected if held.share != share],
@@ -104,7 +104,7 @@ class Volley:
         )
 
     @property
-    def ends(self) -> Iterator[Held]:
+    def ends(self) -> Iterator[HeldTimer]:
         """The timers that end with it."""
         yield from self.fire
         yield from self.cancelled
@@ -113,14 +113,14 @@ class Volley:
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
+class FiredTimers:
     """Timers that were handed to Kafka at one instant."""
 
     at_ms: int
-    timers: Sequence[Held]
+    timers: Sequence[HeldTimer]
 
 
-class Firing:
+class FiringTransaction:
     def __init__(self, storage: Storage, name: str, clock: Clock, max_bytes: int) -> None:
         self._clock = clock
         self._release_ms = 0
@@ -153,16 +153,16 @@ class Firing:
         self._producer.purge()
         self._producer.flush(1.0)
 
-    def fire(self, volley: Volley, positions: Mapping[int, int], group: Any) -> list[Fired]:
+    def fire(self, batch: OutcomeBatch, positions: Mapping[int, int], group: Any) -> list[FiredTimers]:
         """All or nothing, and nothing before its second; returns what was fired when."""
         self._reasons.clear()
-        self._release_ms = max((held.second for held in chain(volley.ends, volley.attempt)), default=0) * 1000
-        if len(volley.fire) > MOST_LOADED:
+        self._release_ms = max((held.second for held in chain(batch.ends, batch.attempt)), default=0) * 1000
+        if len(batch.fire) > MOST_LOADED:
             self._wait()
         try:
             self._producer.begin_transaction()
-            fired = self._call_back(volley.fire)
-            self._record(volley, fired)
+            fired = self._call_back(batch.fire)
+            self._record(batch, fired)
             places = [TopicPartition(DUE, share, position) for share, position in positions.items()]
             if places:
                 self._retried(lambda: self._producer.send_offsets_to_transaction(places, group, ANSWER_WITHIN))
@@ -177,7 +177,7 @@ class Firing:
         while (early_ms := self._release_ms - self._clock.now_ms()) > 0:
             time.sleep(early_ms / 1000)
 
-    def _call_back(self, timers: list[Held]) -> list[Fired]:
+    def _call_back(self, timers: list[HeldTimer]) -> list[FiredTimers]:
         produce, now_ms = self._producer.produce, self._clock.now_ms
         fired = []
         second, due = 0, ("timer-due", "0")
@@ -193,27 +193,27 @@ class Firing:
                     produce(topic, callback, key, headers=headers, timestamp=at_ms)
                 except (BufferError, KafkaException):
                     self._produce(topic, callback, key, headers=headers, timestamp=at_ms)
-            fired.append(Fired(at_ms, chunk))
+            fired.append(FiredTimers(at_ms, chunk))
             if at_ms > self._release_ms and (start + CHUNK) % LET_GO_EVERY == 0:
                 self._producer.flush(LET_GO_FOR)
         return fired
 
-    def _record(self, volley: Volley, fired: list[Fired]) -> None:
+    def _record(self, batch: OutcomeBatch, fired: list[FiredTimers]) -> None:
         now_ms = max(self._clock.now_ms(), self._release_ms)
         for one in fired:
-            self._record_outcome(State.FIRED, one.at_ms, one.timers)
-        self._record_outcome(State.FIRED, now_ms, volley.fired_elsewhere)
-        self._record_outcome(State.ATTEMPTED, now_ms, volley.attempt)
-        self._record_outcome(State.CANCELLED, now_ms, volley.cancelled)
-        self._record_outcome(State.REJECTED, now_ms, [held for held, _ in volley.rejected])
-        for held, reason in volley.rejected:
+            self._record_outcome(TimerState.FIRED, one.at_ms, one.timers)
+        self._record_outcome(TimerState.FIRED, now_ms, batch.fired_elsewhere)
+        self._record_outcome(TimerState.ATTEMPTED, now_ms, batch.attempt)
+        self._record_outcome(TimerState.CANCELLED, now_ms, batch.cancelled)
+        self._record_outcome(TimerState.REJECTED, now_ms, [held for held, _ in batch.rejected])
+        for held, reason in batch.rejected:
             headers = [("token", held.token), ("reason", reason)]
             self._produce(REJECTED, encode(held.future), str(held.second), headers=headers)
 
-    def _record_outcome(self, state: State, at_ms: int, timers: Sequence[Held]) -> None:
+    def _record_outcome(self, state: TimerState, at_ms: int, timers: Sequence[HeldTimer]) -> None:
         for share, of_share in groupby(sorted(timers, key=attrgetter("share")), attrgetter("share")):
             while some := list(islice(of_share, OUTCOMES_A_RECORD)):
-                outcomes = Outcomes(state, at_ms, _by_second(some))
+                outcomes = TimerOutcomes(state, at_ms, _by_second(some))
                 self._produce(DONE, msgspec.msgpack.encode(outcomes), partition=share)
 
     def _produce(self, topic: str, value: bytes, key: str | None = None, **more: Any) -> None:
@@ -241,7 +241,7 @@ class Firing:
         if self._reasons:
             self._renew()
             raise Undeliverable(dict(self._reasons))
-        raise NotNow(error.str())
+        raise TransactionAborted(error.str())
 
     def _renew(self) -> None:
         """After a record was refused, Kafka's client goes on with numbers that the partition does not expect, and the next
@@ -265,7 +265,7 @@ class Firing:
             time.sleep(0.05)
 
 
-def _by_second(timers: Iterable[Held]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def _by_second(timers: Iterable[HeldTimer]) -> tuple[tuple[int, tuple[str, ...]], ...]:
     seconds: dict[int, list[str]] = {}
     for held in timers:
         seconds.setdefault(held.second, []).append(held.token)

@@ -13,14 +13,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from meantime.timers.ledger.store import LedgerStore, Place
-from meantime.timers.model import Bad, Cancel, Identity, Limits, Outcomes, Record, Set, State
+from meantime.timers.model import (
+    CancelRequest,
+    Record,
+    RefusedRequest,
+    SetRequest,
+    TimerId,
+    TimerLimits,
+    TimerOutcomes,
+    TimerState,
+)
 from meantime.timers.rules import in_time, read
 
-Account = dict[Identity, int | None]
+Account = dict[TimerId, int | None]
 
 
 @dataclass(slots=True)
-class Batch:
+class LedgerBatch:
     """What one reading of Kafka amounts to."""
 
     requested: Account = field(default_factory=dict)
@@ -28,35 +37,35 @@ class Batch:
     refused: Account = field(default_factory=dict)
     rejected: list[tuple[Record, str]] = field(default_factory=list)
     """Requests to be put into `timer-rejected`, with the reason."""
-    ended: list[tuple[State, Account]] = field(default_factory=list)
+    ended: list[tuple[TimerState, Account]] = field(default_factory=list)
     places: dict[Place, tuple[int, int]] = field(default_factory=dict)
     """From where to where each partition was read."""
 
-    def note_request(self, record: Record, limits: Limits) -> None:
+    def note_request(self, record: Record, limits: TimerLimits) -> None:
         match read(record, limits):
-            case Set(token, second):
-                self.requested[Identity(token, second)] = None
-            case Cancel(token, second, requested_ms):
+            case SetRequest(token, second):
+                self.requested[TimerId(token, second)] = None
+            case CancelRequest(token, second, requested_ms):
                 if in_time(second, requested_ms):
-                    self.cancelled[Identity(token, second)] = None
-            case Bad(token, second, reason, opaque):
-                self.refused[Identity(token, second)] = None
+                    self.cancelled[TimerId(token, second)] = None
+            case RefusedRequest(token, second, reason, opaque):
+                self.refused[TimerId(token, second)] = None
                 if opaque:
                     self.rejected.append((record, reason))
 
-    def note_outcomes(self, outcomes: Outcomes) -> None:
-        if outcomes.state is State.ATTEMPTED:
+    def note_outcomes(self, outcomes: TimerOutcomes) -> None:
+        if outcomes.state is TimerState.ATTEMPTED:
             return
-        at_ms = outcomes.at_ms if outcomes.state is State.FIRED else None
+        at_ms = outcomes.at_ms if outcomes.state is TimerState.FIRED else None
         for second, tokens in outcomes.timers:
             for token in tokens:
-                self._end(outcomes.state, Identity(token, second), at_ms)
+                self._end(outcomes.state, TimerId(token, second), at_ms)
 
     def note_place(self, place: Place, offset: int, next_offset: int) -> None:
         first, _ = self.places.get(place, (offset, 0))
         self.places[place] = first, next_offset
 
-    def _end(self, state: State, timer: Identity, at_ms: int | None) -> None:
+    def _end(self, state: TimerState, timer: TimerId, at_ms: int | None) -> None:
         """A timer that ends twice is counted twice, so it goes into another account."""
         for known, account in self.ended:
             if known is state and timer not in account:
@@ -65,11 +74,11 @@ class Batch:
         self.ended.append((state, {timer: at_ms}))
 
 
-class Ledger:
+class LedgerWriter:
     def __init__(self, store: LedgerStore) -> None:
         self._store = store
 
-    async def write(self, batch: Batch) -> None:
+    async def write(self, batch: LedgerBatch) -> None:
         """All of it or, when another ledger was faster (`Conflict`), nothing."""
         async with self._store.writing() as connection:
             for place, (offset, next_offset) in sorted(batch.places.items()):
@@ -78,8 +87,8 @@ class Ledger:
                 await self._store.apply(connection, state, account)
 
     @staticmethod
-    def _accounts(batch: Batch) -> Iterable[tuple[State, Mapping[Identity, int | None]]]:
-        yield State.PENDING, batch.requested
-        yield State.REJECTED, batch.refused
-        yield State.VOID, batch.cancelled
+    def _accounts(batch: LedgerBatch) -> Iterable[tuple[TimerState, Mapping[TimerId, int | None]]]:
+        yield TimerState.PENDING, batch.requested
+        yield TimerState.REJECTED, batch.refused
+        yield TimerState.VOID, batch.cancelled
         yield from batch.ended

@@ -79,7 +79,7 @@ SELECT minute, count(*), 0, count(*) FILTER (WHERE state = 2), 0, count(*) FILTE
 -- All timers of a token; it may have been used for several seconds.
 SELECT token, second, state, cancelled, fired_at_ms FROM timers WHERE token = %(token)s ORDER BY second;
 
--- name: standings
+-- name: entries
 -- Asked by dispatchers about timers so late that they may have ended before.
 SELECT found.token, found.second, found.state, found.cancelled, found.fired_at_ms
   FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[]) AS given (token, second)

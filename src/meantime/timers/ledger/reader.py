@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from meantime.errors import Conflict, StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.timers.kafka_topics import record_of, timers_config
-from meantime.timers.ledger.account import Batch, Ledger
+from meantime.timers.ledger.account import LedgerBatch, LedgerWriter
 from meantime.timers.ledger.store import LedgerStore, Place
-from meantime.timers.model import Limits, Outcomes, Record
+from meantime.timers.model import Record, TimerLimits, TimerOutcomes
 from meantime.timers.reports import FuturesReport, LedgerReport
 from meantime.timers.topics import DONE, REJECTED, REQUEST
 
@@ -31,7 +31,7 @@ SILENT_AFTER = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LedgerOptions:
-    limits: Limits
+    limits: TimerLimits
     most: int = 5000
     """Most records at once; one record of `timer-done` holds many timers."""
     wait_for: float = 0.25
@@ -42,10 +42,10 @@ class LedgerOptions:
     burst: int = 50_000
 
 
-class Books:
+class LedgerReader:
     """Reading, rejecting and writing, again and again."""
 
-    def __init__(self, storage: Storage, ledger: Ledger, store: LedgerStore, options: LedgerOptions) -> None:
+    def __init__(self, storage: Storage, ledger: LedgerWriter, store: LedgerStore, options: LedgerOptions) -> None:
         self._ledger = ledger
         self._store = store
         self._options = options
@@ -76,7 +76,7 @@ class Books:
             try:
                 await self.run_once()
             except (Conflict, StorageUnavailable) as error:
-                log.warning("ledger_starts_over", error=error.detail)
+                log.warning("ledger_restarted", error=error.detail)
                 self._stale = True
                 await asyncio.sleep(0.5)
 
@@ -87,7 +87,7 @@ class Books:
             await self._go_to_places()
             return 0
         began = asyncio.get_running_loop().time()
-        batch, ends = Batch(), dict[Place, int]()
+        batch, ends = LedgerBatch(), dict[Place, int]()
         for message in messages:
             error = message.error()
             if error is None:
@@ -112,14 +112,14 @@ class Books:
     def close(self) -> None:
         self._consumer.close()
 
-    def _note(self, batch: Batch, message: Message) -> None:
+    def _note(self, batch: LedgerBatch, message: Message) -> None:
         record, place = record_of(message), _place(message)
         if place not in self._places or record.offset < self._places[place]:
             return
         if place[0] == REQUEST:
             batch.note_request(record, self._options.limits)
         else:
-            batch.note_outcomes(msgspec.msgpack.decode(record.value or b"", type=Outcomes))
+            batch.note_outcomes(msgspec.msgpack.decode(record.value or b"", type=TimerOutcomes))
         batch.note_place(place, self._places[place], record.offset + 1)
 
     def _assigned(self, _: Consumer, __: list[TopicPartition]) -> None:

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Connection, Database
 from meantime.database.queries import load
 from meantime.errors import Conflict
-from meantime.timers.model import Identity, Standing, State, Totals
+from meantime.timers.model import LedgerEntry, LedgerTotals, TimerId, TimerState
 from meantime.timers.reports import KINDS, Report, Reported
 
 Place = tuple[str, int]
@@ -28,16 +28,16 @@ class LedgerStore:
 
     # Nodes
 
-    async def note(self, timers: Iterable[Identity]) -> None:
+    async def note(self, timers: Iterable[TimerId]) -> None:
         """These were written to Kafka."""
         await self._database.execute(self._queries["note"], _arrays(timers))
 
     async def note_cancelled(self, token: str, second: int) -> None:
         await self._database.execute(self._queries["note_cancelled"], {"token": token, "second": second})
 
-    async def find(self, token: str) -> list[Standing]:
+    async def find(self, token: str) -> list[LedgerEntry]:
         rows = await self._database.fetch_all(self._queries["find"], {"token": token})
-        return [_standing(row) for row in rows]
+        return [_entry(row) for row in rows]
 
     async def load(self, from_s: int, to_s: int, step_s: int, count_below: int = 200_000) -> dict[int, int]:
         """How many are pending in each slot; counted one by one unless there are very many."""
@@ -47,13 +47,13 @@ class LedgerStore:
         rows = await self._database.fetch_all(self._queries["load_by_minute" if by_minute else "load_by_second"], span)
         return {row["slot"]: row["pending"] for row in rows}
 
-    async def totals(self, now_ms: int) -> tuple[Totals, int]:
+    async def totals(self, now_ms: int) -> tuple[LedgerTotals, int]:
         """The sums, and how many pending timers should have ended some minutes ago."""
         overdue_minute = now_ms // 60_000 - 2
         row = await self._database.fetch_one(self._queries["totals"], {"overdue_minute": overdue_minute})
         assert row is not None
         overdue = row.pop("overdue")
-        return Totals(**row), overdue
+        return LedgerTotals(**row), overdue
 
     # The ledger itself
 
@@ -68,9 +68,9 @@ class LedgerStore:
         except psycopg.errors.DeadlockDetected as error:
             raise Conflict("the ledger met a node's write; try again") from error
 
-    async def apply(self, connection: Connection, state: State, timers: Mapping[Identity, int | None]) -> None:
+    async def apply(self, connection: Connection, state: TimerState, timers: Mapping[TimerId, int | None]) -> None:
         """Record one state of many timers; `timers` holds the instant at which each fired."""
-        if timers and state is State.PENDING:
+        if timers and state is TimerState.PENDING:
             await connection.execute(self._queries["request"], _arrays(timers))
         elif timers:
             instants = "{" + ",".join("NULL" if at_ms is None else str(at_ms) for at_ms in timers.values()) + "}"
@@ -101,9 +101,9 @@ class LedgerStore:
 
     # Dispatchers
 
-    async def standings(self, timers: Sequence[Identity]) -> dict[Identity, Standing]:
-        rows = await self._database.fetch_all(self._queries["standings"], _arrays(timers))
-        return {Identity(row["token"], row["second"]): _standing(row) for row in rows}
+    async def entries(self, timers: Sequence[TimerId]) -> dict[TimerId, LedgerEntry]:
+        rows = await self._database.fetch_all(self._queries["entries"], _arrays(timers))
+        return {TimerId(row["token"], row["second"]): _entry(row) for row in rows}
 
     # Everybody
 
@@ -123,7 +123,7 @@ class LedgerStore:
         await self._database.execute(self._queries["forget_reports"], {"before_ms": before_ms})
 
 
-def _arrays(timers: Iterable[Identity]) -> dict[str, str]:
+def _arrays(timers: Iterable[TimerId]) -> dict[str, str]:
     tokens, seconds = [], []
     for token, second in timers:
         tokens.append(f'"{token}"')
@@ -131,8 +131,8 @@ def _arrays(timers: Iterable[Identity]) -> dict[str, str]:
     return {"tokens": "{" + ",".join(tokens) + "}", "seconds": "{" + ",".join(seconds) + "}"}
 
 
-def _standing(row: Mapping[str, object]) -> Standing:
-    state = State(row["state"])  # type: ignore[arg-type]
-    if row["cancelled"] and state in (State.NOTED, State.PENDING):
-        state = State.CANCELLED
-    return Standing(row["token"], row["second"], state, row["fired_at_ms"])  # type: ignore[arg-type]
+def _entry(row: Mapping[str, object]) -> LedgerEntry:
+    state = TimerState(row["state"])  # type: ignore[arg-type]
+    if row["cancelled"] and state in (TimerState.NOTED, TimerState.PENDING):
+        state = TimerState.CANCELLED
+    return LedgerEntry(row["token"], row["second"], state, row["fired_at_ms"])  # type: ignore[arg-type]
