@@ -1,12 +1,16 @@
 """Timers as one part of a node: requests to set, cancel and look up, and the monitor of the processes that do the rest."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
+
 from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.database.pool import Database
+from meantime.errors import StorageUnavailable
 from meantime.tasks import running
 from meantime.timers.kafka_topics import admin_of, topics_ready
 from meantime.timers.ledger.store import LedgerStore
@@ -16,6 +20,9 @@ from meantime.timers.requesting import TimerRequests
 from meantime.timers.status import TimersMonitor
 
 ELECTION = "oscillator"
+AGAIN_AFTER = 1.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,14 @@ async def open_timers(database: Database, session: Session, clock: Clock, option
 
 
 async def _connect(producer: RequestProducer, options: TimersOptions) -> None:
-    storage = await options.storage()
-    producer.connect(storage)
-    await topics_ready(admin_of(storage), options.topics)
+    """Once it is known where timers live; a storage that cannot be used may be registered anew."""
+    while True:
+        storage = await options.storage()
+        try:
+            producer.connect(storage)
+            await topics_ready(admin_of(storage), options.topics)
+        except StorageUnavailable as error:
+            log.warning("timers_storage_unusable", error=error.detail)
+            await asyncio.sleep(AGAIN_AFTER)
+        else:
+            return

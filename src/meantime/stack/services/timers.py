@@ -41,7 +41,7 @@ def _process(
         depends=depends,
         # A standby reports nothing.
         probe=None if kind == "oscillator" else report.missing,
-        prepare=report.forget,
+        prepare=report.reset,
     )
 
 
@@ -51,7 +51,7 @@ def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Ma
 
     def prepare() -> None:
         (home / "scratch").mkdir(parents=True, exist_ok=True)
-        report.forget()
+        report.reset()
 
     return Spec(
         kind="futures",
@@ -82,7 +82,7 @@ class ReportProbe:
         self._batches = batches
         self._since_ms = 0
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._since_ms = time.time_ns() // 1_000_000
 
     def missing(self) -> str | None:
