@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from meantime.pipelines.session import session
-from meantime.pipelines.timers.packing import map_in_arrow
 from meantime.stack.java.jars import jars_folder
 
 if TYPE_CHECKING:
@@ -26,7 +25,9 @@ def warm_up(folder: str) -> None:
     ticks = spark.readStream.format("rate").load().withWatermark("timestamp", "10 seconds")
     one, two = ticks.selectExpr("value AS a", "timestamp"), ticks.selectExpr("value AS b")
     query = (
-        map_in_arrow(one.join(two, one["a"] == two["b"]).select("a"), _as_they_are, "a bigint")
+        one.join(two, one["a"] == two["b"])
+        .select("a")
+        .mapInArrow(_as_they_are, "a bigint")
         .writeStream.format("noop")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(processingTime="1 second")

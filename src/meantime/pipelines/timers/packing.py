@@ -5,7 +5,7 @@ before they are kept, and they are unpacked when their tick comes. A pack is bou
 shards in turn, so that all tasks hand out what a tick has to hand out. In between nobody looks inside.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,7 @@ def _borders(meets: "Array[Any]", values: "Array[Any]") -> list[int]:
 
 def unpacked(packs: "DataFrame", shares: int) -> "DataFrame":
     """What these packs have to say to Kafka, with the columns of `OUTGOING`."""
-    return map_in_arrow(packs.select("requests"), partial(unpack, shares=shares), OUTGOING)
+    return packs.select("requests").mapInArrow(partial(unpack, shares=shares), OUTGOING)
 
 
 def unpack(batches: Iterable["RecordBatch"], shares: int) -> Iterator["RecordBatch"]:
@@ -98,16 +98,3 @@ def unpack(batches: Iterable["RecordBatch"], shares: int) -> Iterator["RecordBat
         packs = [pa.ipc.read_record_batch(pa.py_buffer(pack), schema) for pack in batch.column(0).to_pylist()]
         for whole in pa.Table.from_batches(packs, schema).combine_chunks().to_batches():
             yield going_out(whole, shares)
-
-
-def map_in_arrow(
-    frame: "DataFrame", function: Callable[[Iterable["RecordBatch"]], Iterator["RecordBatch"]], schema: str
-) -> "DataFrame":
-    """`DataFrame.mapInArrow`, which refuses to work where pandas is missing, though it does not use it."""
-    from pyspark.sql import DataFrame
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    udf = UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    column = udf(*[frame[name] for name in frame.columns])
-    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
