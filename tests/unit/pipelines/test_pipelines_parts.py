@@ -28,7 +28,6 @@ from meantime.pipelines.forecast.chart import COLOURS, SIZE, TOO_MUCH, bar_chart
 from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings
 from meantime.pipelines.forecast.planned_load import merged
 from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.topics.copying import COLUMNS, encoded
 from meantime.pipelines.topics.topic_rows import Judge, Reject, check_columns, judged
 from meantime.sdk.messages import Slot
 from meantime.topics.model import NewMessage, Settings, Topic
@@ -69,34 +68,6 @@ def test_a_row_that_could_not_be_read_is_refused_for_that_reason() -> None:
     (refused,) = judge_rows(id=["a"], at_ms=[None], body=["1"], unread=["the instant cannot be read: at tomorrow"])
     assert isinstance(refused, Reject)
     assert (refused.place, refused.error) == ("row 0 of task 3 (id 'a')", "the instant cannot be read: at tomorrow")
-
-
-def test_rows_are_encoded_as_copy_reads_them() -> None:
-    first, second = NewMessage("a", NOW, 3, "g", True, b"{}"), NewMessage("bb", NOW + 1, 4, "h", False, b"")
-    text = encoded(7, [first, second])
-    assert text.startswith(b"PGCOPY\n\xff\r\n\0" + bytes(8))
-    assert text.endswith(b"\xff\xff")
-    assert fields_of(text[19:-2]) == [
-        [NOW, NOW, 3, 1, 7, 1, 0, 0, b"g", b"a", b"{}"],
-        [NOW + 1, NOW + 1, 4, 0, 7, 1, 0, 0, b"h", b"bb", b""],
-    ]
-
-
-def fields_of(text: bytes) -> list[list[int | bytes]]:
-    """Rows of PostgreSQL's binary COPY format; the last three columns are no numbers."""
-    rows: list[list[int | bytes]] = []
-    place = 0
-    while place < len(text):
-        assert int.from_bytes(text[place : place + 2]) == len(COLUMNS)
-        place += 2
-        row: list[int | bytes] = []
-        for column in COLUMNS:
-            end = place + 4 + int.from_bytes(text[place : place + 4])
-            value = text[place + 4 : end]
-            row.append(value if column in ("producer_group", "id", "body") else int.from_bytes(value))
-            place = end
-        rows.append(row)
-    return rows
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from meantime.database.arrays import texts
 from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.pipelines.topics.copying import COLUMNS, encoded
 from meantime.pipelines.topics.tally import Tally
 from meantime.topics.model import NewMessage, Topic
 from meantime.topics.storage.directory import TopicStore
@@ -30,6 +29,21 @@ from meantime.topics.storage.messages import MessageStore
 from meantime.topics.storage.notifications import CHANNEL, Arrived, Envelope
 
 PAGE = 10_000
+
+COPIED = {
+    "topic_id": "int4",
+    "id": "text",
+    "at_ms": "int8",
+    "created_for_ms": "int8",
+    "bucket_id": "int4",
+    "producer_group": "text",
+    "is_json": "bool",
+    "body": "bytea",
+    "version": "int4",
+    "attempts": "int4",
+    "stage": "int2",
+}
+"""Columns that COPY writes, with their types: in the binary format PostgreSQL casts nothing."""
 
 
 class Direct:
@@ -44,7 +58,7 @@ class Direct:
         self._topic = topic
         self._messages = MessageStore(statements, remember_ms=0)
         self._sql = load("meantime.pipelines.topics", "queries.sql")
-        self._copy = self._sql["copy"].format(columns=", ".join(COLUMNS))
+        self._copy = self._sql["copy"].format(columns=", ".join(COPIED))
         self._sender = f"pipeline-{uuid4().hex}"
         self._all_new = True
 
@@ -70,7 +84,9 @@ class Direct:
                 if not await rows_of(connection, self._sql["hold_topic"], topic):
                     raise self._outdated()
                 async with connection.cursor().copy(self._copy) as copy:
-                    await copy.write(encoded(self._topic.topic_id, rows))
+                    copy.set_types(list(COPIED.values()))
+                    for row in rows:
+                        await copy.write_row(_copied_row(self._topic.topic_id, row))
         except UniqueViolation:
             return None
         return len(rows)
@@ -96,6 +112,12 @@ class Direct:
 
     def _outdated(self) -> Conflict:
         return Conflict(f"the settings of topic {self._topic.name!r} were changed meanwhile: write again")
+
+
+def _copied_row(topic_id: int, row: NewMessage) -> tuple[Any, ...]:
+    """The values of `COPIED`. A new message has version 1, no attempts and stage 0."""
+    fields = topic_id, row.id, row.at_ms, row.at_ms, row.bucket_id, row.producer_group, row.is_json, row.body
+    return (*fields, 1, 0, 0)
 
 
 @contextmanager
