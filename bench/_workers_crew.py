@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from meantime import logs
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.workers.balancing.balancer import Work
-from meantime.workers.balancing.claims import Claim
-from meantime.workers.balancing.membership import Membership, Terms
+from meantime.workers.balancing.claims import QueueClaim
+from meantime.workers.balancing.membership import Membership, MembershipOptions
 from meantime.workers.layout import app_layout, namespace_path
 from meantime.workers.store import AppStore
 
@@ -32,7 +32,7 @@ class Held:
         """Nothing is going on."""
 
 
-def begin(claims: Sequence[Claim], rested: Callable[[], None]) -> list[Work]:
+def begin(claims: Sequence[QueueClaim], rested: Callable[[], None]) -> list[Work]:
     return [Held(rested) for _ in claims]
 
 
@@ -47,7 +47,7 @@ class Everything:
 async def one(zookeeper: str, app: str, stop: asyncio.Event) -> None:
     async with open_session(SessionOptions(zookeeper, timeout=10.0)) as session:
         store = AppStore(session, app_layout(namespace_path(session.root), app))
-        await Membership(store, Terms(10.0, 1.0), Everything(), begin).run(stop)
+        await Membership(store, MembershipOptions(10.0, 1.0), Everything(), begin).run(stop)
 
 
 async def main(zookeeper: str, app: str, count: int) -> None:

@@ -30,7 +30,7 @@ from meantime import Client
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
-from meantime.workers.model import QueueRecord, Source, encode
+from meantime.workers.model import QueueRecord, QueueSource, encode
 from meantime.workers.rules import last_of
 
 QUEUES, WORKERS, PROCESSES = 1000, 50, 5
@@ -62,7 +62,7 @@ def rebalance(places: Places) -> None:
     client.ensure_path(f"{base}/workers")
     for number in range(QUEUES):
         record = QueueRecord(event_type="bench", partition=str(number))
-        client.create(f"{base}/queues/{Source('bench', str(number)).queue}", encode(record), makepath=True)
+        client.create(f"{base}/queues/{QueueSource('bench', str(number)).queue}", encode(record), makepath=True)
     sizes = [10] * (PROCESSES - 1)
     with crews(places.zookeeper, app, [*sizes, WORKERS - 2 - sum(sizes)]) as processes:
         took = _until(lambda: _shared_out(client, base, WORKERS - 2), 120)

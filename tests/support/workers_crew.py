@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from zookeeper_tools import eventually, own_root
 
 from meantime.coordination.session import open_session
-from meantime.workers.balancing.membership import Membership, Terms
+from meantime.workers.balancing.membership import Membership, MembershipOptions
 from meantime.workers.layout import app_layout, namespace_path
-from meantime.workers.model import Source
+from meantime.workers.model import QueueSource
 from meantime.workers.store import AppStore
 
 
@@ -94,7 +94,7 @@ class Crew:
     def __init__(self, zookeeper, settle_for=0.2, timeout=6.0):
         self.zookeeper = zookeeper
         self.options = own_root(zookeeper, timeout)
-        self.terms = Terms(timeout, settle_for)
+        self.terms = MembershipOptions(timeout, settle_for)
         self.hands = []
         self._tasks = []
 
@@ -107,7 +107,7 @@ class Crew:
         stack.push_async_callback(self._stop)
 
     async def make_queues(self, count, event_type="orders"):
-        sources = [Source(event_type, str(number)) for number in range(count)]
+        sources = [QueueSource(event_type, str(number)) for number in range(count)]
         await self.store.create_queues(sources, ())
         return sorted(source.queue for source in sources)
 

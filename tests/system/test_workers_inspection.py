@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from conftest import RunningStack
 from meantime import Client
-from meantime.workers.model import Source
+from meantime.workers.model import QueueSource
 from meantime.workers.rules import instant_of
 
 HTTP = httpx.Client(verify=False)
@@ -24,7 +24,7 @@ def url(cluster: RunningStack):
     return cluster.urls[0]
 
 
-class Place:
+class LineCursor:
     """An application that nobody works for, made in ZooKeeper by hand, with three messages in its one event type."""
 
     def __init__(self, cluster: RunningStack):
@@ -32,7 +32,7 @@ class Place:
         self.event_type = f"orders-{uuid.uuid4().hex[:8]}"
         hosts, _, root = cluster.places.zookeeper.partition("/")
         self.path = f"/{root}/apps/{self.app}"
-        self.queue = Source(self.event_type, "0").queue
+        self.queue = QueueSource(self.event_type, "0").queue
         self.keeper = KazooClient(hosts)
         self.keeper.start()
         with Client(cluster.urls) as client:
@@ -47,7 +47,7 @@ class Place:
 
 @pytest.fixture
 def place(cluster: RunningStack):
-    place = Place(cluster)
+    place = LineCursor(cluster)
     yield place
     place.keeper.stop()
     place.keeper.close()

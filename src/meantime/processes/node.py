@@ -36,7 +36,7 @@ from meantime.streams.streams import StreamsOptions, open_streams
 from meantime.timers.options import timers_options
 from meantime.timers.timers import open_timers
 from meantime.topics.topics import open_topics
-from meantime.workers.slice import open_apps
+from meantime.workers.inspection import open_apps
 
 log = structlog.get_logger(__name__)
 

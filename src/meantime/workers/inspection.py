@@ -1,14 +1,16 @@
-"""All applications as somebody from outside sees and steers them: who works, who owns what, how far it is."""
+"""All applications as an operator sees and controls them: which workers there are, who owns which queue, how far it is."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from meantime.coordination.session import Session
 from meantime.errors import Conflict, CorruptRecord, Invalid, NotFound
-from meantime.workers.layout import app_layout
-from meantime.workers.model import AppRecord, QueueRecord, Source
+from meantime.workers.layout import NAMESPACE, app_layout, namespace_path
+from meantime.workers.model import AppRecord, QueueRecord, QueueSource
 from meantime.workers.store import AppStore
 
 
@@ -33,6 +35,12 @@ class QueueState:
     @property
     def paused(self) -> bool:
         return self.record.paused or self.app_paused
+
+
+@asynccontextmanager
+async def open_apps(session: Session, namespace: str = NAMESPACE) -> AsyncIterator["Apps"]:
+    """`namespace` is a name below the session's root, or a path of its own such as `/mozilla/services/qdo`."""
+    yield Apps(session, namespace_path(session.root, namespace))
 
 
 class Apps:
@@ -73,9 +81,9 @@ class Apps:
         owners = await self._owners(store)
         return await self._queue_state(store, queue, owners.get(queue), (await store.app()).paused)
 
-    # Steering
+    # Control
 
-    async def reset(self, app: str, queue: str, source: Source, cursor: str, last: str) -> None:
+    async def reset(self, app: str, queue: str, source: QueueSource, cursor: str, last: str) -> None:
         """Have the queue go on after `cursor`, at once; mends a record that cannot be read."""
         store = await self._store(app)
         try:
@@ -93,10 +101,10 @@ class Apps:
         await (await self._store(app)).change_app(paused=paused)
 
     async def forget(self, app: str) -> None:
-        """Remove an application that nobody works for, with the positions of all its queues."""
+        """Remove an application that has no workers, with the positions of all its queues."""
         store = await self._store(app)
         if workers := await store.workers():
-            raise Conflict(f"{len(workers)} workers are at work for {app!r}: stop them first", workers=workers)
+            raise Conflict(f"{len(workers)} workers are running for {app!r}: stop them first", workers=workers)
         layout = store.layout
         for parent in (layout.owners, layout.queues, layout.workers):
             children = await self._children(parent)

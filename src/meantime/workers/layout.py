@@ -3,7 +3,7 @@
 <namespace>/<app>                          JSON; whether the application is paused
 <namespace>/<app>/workers/worker-NNNNNNNNNN  ephemeral, JSON {"queues": […]}
 <namespace>/<app>/queues/<queue>           JSON {"last": "", …}
-<namespace>/<app>/owners/<queue>           ephemeral; whoever made it has the queue. A change of its data is a bell:
+<namespace>/<app>/owners/<queue>           ephemeral; the worker that made it owns the queue. A change of its data says:
                                            the record of the queue was changed from outside
 <namespace>/<app>/plan                     JSON; who should have which queue
 """

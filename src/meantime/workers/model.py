@@ -1,6 +1,6 @@
 """The nouns of workers, as they stand in ZooKeeper.
 
-A *queue* is one partition of an event type as one application works it off; its record says how far that is. A *worker* is
+A *queue* is one partition of an event type as one application processes it; its record says how far that is. A *worker* is
 one process of an application; its record lists the queues that it has. What cannot be read is a `CorruptRecord`: it is
 reported with its path and left as it is.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Source:
+class QueueSource:
     """Where the messages of a queue come from."""
 
     event_type: str
@@ -30,7 +30,7 @@ class Source:
 
 
 class QueueRecord(msgspec.Struct, frozen=True, omit_defaults=False):
-    """`cursor` is the true position: everything up to it has been worked off. `last` is the time of that message."""
+    """`cursor` is the true position: everything up to it has been processed. `last` is the time of that message."""
 
     last: str = ""
     event_type: str = ""
@@ -39,8 +39,8 @@ class QueueRecord(msgspec.Struct, frozen=True, omit_defaults=False):
     paused: bool = False
 
     @property
-    def source(self) -> Source:
-        return Source(self.event_type, self.partition)
+    def source(self) -> QueueSource:
+        return QueueSource(self.event_type, self.partition)
 
     def same_position(self, other: "QueueRecord") -> bool:
         return (self.last, self.cursor) == (other.last, other.cursor)

@@ -24,18 +24,17 @@ from meantime.sdk.node_urls import node_urls
 from meantime.tasks import running
 from meantime.workers.app import App
 from meantime.workers.balancing.balancer import Work
-from meantime.workers.balancing.claims import Claim
+from meantime.workers.balancing.claims import QueueClaim
 from meantime.workers.balancing.discovery import Discovery
-from meantime.workers.balancing.membership import Membership, Terms
+from meantime.workers.balancing.membership import Membership, MembershipOptions
 from meantime.workers.layout import NAMESPACE, app_layout, namespace_path
-from meantime.workers.meters import QUEUES
-from meantime.workers.processing.failures import Afterwards
-from meantime.workers.processing.feed import Feeds
-from meantime.workers.processing.gate import Gate
-from meantime.workers.processing.job import Execution, entered
-from meantime.workers.processing.lag import follow_lag
-from meantime.workers.processing.queue_work import QueueWork, Tools
-from meantime.workers.processing.retry_consumer import Comeback
+from meantime.workers.meters import QUEUES, follow_lag
+from meantime.workers.processing.failures import FailedMessages
+from meantime.workers.processing.feed import QueueFeeds
+from meantime.workers.processing.gate import JobGate
+from meantime.workers.processing.job import JobExecution, entered
+from meantime.workers.processing.queue_work import QueueTools, QueueWork
+from meantime.workers.processing.retry_consumer import RetryConsumer
 from meantime.workers.processing.threads import Threads
 from meantime.workers.store import AppStore
 
@@ -67,7 +66,7 @@ class WorkerOptions:
 
 
 async def run_worker(app: App, options: WorkerOptions) -> None:
-    """Be a worker of this application until a signal or a job says stop."""
+    """Be a worker of this application until a signal or a job stops it."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     if options.metrics_port is not None:
@@ -90,7 +89,7 @@ async def open_worker(app: App, options: WorkerOptions, stop: asyncio.Event) -> 
         session = await stack.enter_async_context(open_session(options.session()))
         namespace = namespace_path(session.root, options.namespace)
         yield Worker(
-            app, client, AppStore(session, app_layout(namespace, app.name)), options, Execution(threads, context), stop
+            app, client, AppStore(session, app_layout(namespace, app.name)), options, JobExecution(threads, context), stop
         )
 
 
@@ -101,7 +100,7 @@ class Worker:
         client: AsyncClient,
         store: AppStore,
         options: WorkerOptions,
-        execution: Execution,
+        execution: JobExecution,
         stop: asyncio.Event,
     ) -> None:
         self._app = app
@@ -110,18 +109,18 @@ class Worker:
         self._stop = stop
         self._options = options
         self._discovery = Discovery(client, store, frozenset(app.jobs))
-        terms = Terms(options.session_timeout, options.settle_for)
+        terms = MembershipOptions(options.session_timeout, options.settle_for)
         self.membership = Membership(store, terms, self._discovery, self._begin)
-        self._gate = Gate(self.membership.liveness)
-        self._feeds = Feeds(client, lambda: self._gate.open)
-        afterwards = Afterwards(client, app.name)
-        self._tools = Tools(self._gate, self._feeds, execution, afterwards, self._stop_worker)
-        self._comeback = Comeback(client, app, execution, afterwards, self._gate, self._stop_worker)
+        self._gate = JobGate(self.membership.liveness)
+        self._feeds = QueueFeeds(client, lambda: self._gate.open)
+        failures = FailedMessages(client, app.name)
+        self._tools = QueueTools(self._gate, self._feeds, execution, failures, self._stop_worker)
+        self._retries = RetryConsumer(client, app, execution, failures, self._gate, self._stop_worker)
         self._works: dict[str, QueueWork] = {}
         self._failure: Exception | None = None
 
     async def run(self) -> None:
-        """Until told to stop and everything is handed over."""
+        """Until it is stopped and all queues are handed over."""
         consumer_id = f"{self._app.name}:{socket.gethostname()[:20]}:{os.getpid()}:{random.randrange(1 << 32):08x}"
         duties = {
             "nodes": self._learn_nodes(),
@@ -133,15 +132,15 @@ class Worker:
         async with AsyncExitStack() as stack:
             for name, duty in duties.items():
                 await stack.enter_async_context(running(self._guarded(duty), name=name))
-            async with running(self._guarded(self._comeback.run(_identifier(consumer_id))), name="comeback"):
+            async with running(self._guarded(self._retries.run(_identifier(consumer_id))), name="retries"):
                 await self.membership.run(self._stop)
-            await self._comeback.finish()
+            await self._retries.finish()
             await self._feeds.close()
         if self._failure:
             raise self._failure
 
     async def _guarded(self, duty: Coroutine[Any, Any, None]) -> None:
-        """A duty that fails takes the worker down in order: half a worker is worse than none."""
+        """A part that fails stops the worker in order: half a worker is worse than none."""
         try:
             await duty
         except Exception as error:
@@ -149,17 +148,17 @@ class Worker:
             log.error("worker_failed", exc_info=None if isinstance(self._failure, MeantimeError) else error)
             self._stop.set()
 
-    def _begin(self, claims: Sequence[Claim], rested: Callable[[], None]) -> list[Work]:
+    def _begin(self, claims: Sequence[QueueClaim], rested: Callable[[], None]) -> list[Work]:
         """Work on these queues; those of one event type share a stream."""
         works = [self._work(claim, rested) for claim in claims]
         self._feeds.open((work.claim.source, work.inbox) for work in works if isinstance(work, QueueWork))
         return works
 
-    def _work(self, claim: Claim, rested: Callable[[], None]) -> Work:
+    def _work(self, claim: QueueClaim, rested: Callable[[], None]) -> Work:
         job = self._app.jobs.get(claim.source.event_type)
         if job is None:
             log.warning("queue_without_job", queue=claim.queue, event_type=claim.source.event_type)
-            return Declined()
+            return DeclinedQueue()
         work = QueueWork(claim, job, self._tools, lambda: self._ended(claim.queue, rested))
         self._works[claim.queue] = work
         QUEUES.set(len(self._works))
@@ -170,11 +169,11 @@ class Worker:
         QUEUES.set(len(self._works))
         rested()
 
-    def _positions(self) -> list[Claim]:
+    def _positions(self) -> list[QueueClaim]:
         return [work.claim for work in self._works.values()]
 
     def _stop_worker(self, why: str) -> None:
-        log.info("a_job_stops_the_worker", why=why)
+        log.info("worker_stopped_by_job", reason=why)
         self._stop.set()
 
     async def _learn_nodes(self) -> None:
@@ -187,8 +186,8 @@ class Worker:
             await asyncio.sleep(NODES_EVERY)
 
 
-class Declined:
-    """A queue that this worker cannot work on: it has no job for it, being of another version perhaps."""
+class DeclinedQueue:
+    """A queue that this worker has no job for, because it runs another version of the application perhaps."""
 
     done = True
 
@@ -203,7 +202,7 @@ class Declined:
 
 
 def _only(error: Exception) -> Exception:
-    """What a group of one is about."""
+    """The one exception of a group of one."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -216,14 +215,14 @@ def _identifier(text: str) -> str:
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
-    def heard(number: int) -> None:
+    def on_signal(number: int) -> None:
         if stop.is_set():
             log.warning("stopping_at_once")
             os._exit(128 + number)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, heard, number)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
 
 
 def _serve_metrics(port: int) -> None:

@@ -1,7 +1,7 @@
 """One application in ZooKeeper: its queues, its workers, its plan.
 
-Reading is plain. Whatever is changed from outside the owner — a reset, a pause — is a compare-and-set of the queue's record
-followed by a ring at the owner's door, so that it takes effect at once and no checkpoint of the owner undoes it.
+What is changed from outside the owner, a reset or a pause, is a compare-and-set of the queue's record. Then the owner is
+notified by a change of its own node, so that it takes effect at once and no checkpoint of the owner undoes it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import msgspec
 from meantime.coordination.session import Session
 from meantime.errors import Conflict, CorruptRecord, NotFound, VersionMoved
 from meantime.workers.layout import AppLayout
-from meantime.workers.model import AppRecord, QueueRecord, Source, WorkerRecord, decode, encode
+from meantime.workers.model import AppRecord, QueueRecord, QueueSource, WorkerRecord, decode, encode
 
 WORKER = "worker-"
 
@@ -45,13 +45,13 @@ class AppStore:
         node = await self.session.get(path)
         return Versioned(decode(QueueRecord, path, node.data), node.version)
 
-    async def create_queues(self, sources: Iterable[Source], known: Collection[str]) -> int:
+    async def create_queues(self, sources: Iterable[QueueSource], known: Collection[str]) -> int:
         """Make the queues that are not among the known ones; how many were new."""
         missing = [source for source in sources if source.queue not in known]
         made = await asyncio.gather(*map(self._create_queue, missing))
         return sum(made)
 
-    async def _create_queue(self, source: Source) -> bool:
+    async def _create_queue(self, source: QueueSource) -> bool:
         record = QueueRecord(event_type=source.event_type, partition=source.partition)
         try:
             await self.session.create(self.layout.queue(source.queue), encode(record))
@@ -68,15 +68,15 @@ class AppStore:
                 await self.session.set(self.layout.queue(queue), encode(changed), found.version)
             except VersionMoved:
                 continue
-            await self.ring(queue)
+            await self.notify_owner(queue)
             return changed
 
     async def replace_queue(self, queue: str, record: QueueRecord) -> None:
         """Write a record over whatever is there: the way out for one that cannot be read."""
         await self.session.set(self.layout.queue(queue), encode(record))
-        await self.ring(queue)
+        await self.notify_owner(queue)
 
-    async def ring(self, queue: str) -> None:
+    async def notify_owner(self, queue: str) -> None:
         """Tell the owner, if there is one, to look at the record again."""
         path = self.layout.owner(queue)
         with suppress(NotFound):
@@ -89,7 +89,7 @@ class AppStore:
         return [name for name in names if name.startswith(WORKER)]
 
     async def holdings(self, workers: Iterable[str]) -> dict[str, list[str]]:
-        """What these workers say they have; one that is gone, or says what nobody can read, has nothing."""
+        """What these workers say they have; one that is gone, or whose record cannot be read, has nothing."""
         names = list(workers)
         records = await asyncio.gather(*map(self._worker, names))
         return {name: record.queues for name, record in zip(names, records, strict=True)}

@@ -11,7 +11,7 @@ from zookeeper_tools import eventually, expire
 from meantime.coordination.session import open_session
 from meantime.errors import NotFound, VersionMoved
 from meantime.workers.layout import app_layout
-from meantime.workers.model import Source, WorkerRecord, encode
+from meantime.workers.model import QueueSource, WorkerRecord, encode
 from meantime.workers.rules import last_of
 from meantime.workers.store import AppStore
 
@@ -190,7 +190,7 @@ async def test_a_corrupt_record_is_left_alone_and_the_rest_goes_on(crew):
 
 
 async def test_a_record_that_says_nothing_but_last_is_completed(crew):
-    source = Source("orders", "0")
+    source = QueueSource("orders", "0")
     await crew.watcher.create(crew.store.layout.queue(source.queue), b'{"last": ""}')
     (hand,) = await crew.join()
     hand.sources[source.queue] = source
@@ -226,11 +226,13 @@ async def test_applications_and_namespaces_stand_side_by_side(crew):
         for app in ("sync", "push"):
             store = AppStore(session, app_layout(namespace, app))
             await store.ensure()
-            await store.create_queues([Source(app, "0")], ())
-            assert await store.queues() == [Source(app, "0").queue]
+            await store.create_queues([QueueSource(app, "0")], ())
+            assert await store.queues() == [QueueSource(app, "0").queue]
     queues = await crew.make_queues(2)
     await crew.join()
     await crew.shared_out(queues, workers=1)
     children = await crew.watcher.children(f"{namespace}/push/workers")
     assert children == []
-    assert json.loads((await crew.watcher.get(f"{namespace}/push/queues/{Source('push', '0').queue}")).data)["last"] == ""
+    assert (
+        json.loads((await crew.watcher.get(f"{namespace}/push/queues/{QueueSource('push', '0').queue}")).data)["last"] == ""
+    )

@@ -11,7 +11,7 @@ from meantime import App, StopWorker
 from meantime.errors import Invalid, TimeLimitReached
 from meantime.workers.app import Job, Message
 from meantime.workers.processing.inbox import MOST_MESSAGES, Inbox
-from meantime.workers.processing.job import Execution, entered
+from meantime.workers.processing.job import JobExecution, entered
 from meantime.workers.processing.threads import Threads
 
 
@@ -29,7 +29,7 @@ async def threads():
 async def test_a_plain_function_runs_in_a_thread_and_gets_the_context(threads):
     seen = []
     job = Job("orders", lambda message, context: seen.append((message.event, context, threading.current_thread())))
-    await Execution(threads, "context").attempt(job, [message(7)])
+    await JobExecution(threads, "context").attempt(job, [message(7)])
     event, context, thread = seen[0]
     assert (event, context) == ({"n": 7}, "context")
     assert thread is not threading.main_thread()
@@ -41,14 +41,14 @@ async def test_a_coroutine_runs_in_the_loop(threads):
     async def handle(message, context):
         seen.append(threading.current_thread())
 
-    await Execution(threads, None).attempt(Job("orders", handle), [message()])
+    await JobExecution(threads, None).attempt(Job("orders", handle), [message()])
     assert seen == [threading.main_thread()]
 
 
 async def test_a_batch_is_a_list(threads):
     seen = []
     job = Job("orders", lambda messages, context: seen.append([m.event["n"] for m in messages]), batch=10)
-    await Execution(threads, None).attempt(job, [message(1), message(2)])
+    await JobExecution(threads, None).attempt(job, [message(1), message(2)])
     assert seen == [[1, 2]]
 
 
@@ -59,7 +59,7 @@ async def test_what_a_thread_raises_comes_out(threads, error):
 
     expected = RuntimeError if isinstance(error, StopIteration) else type(error)
     with pytest.raises(expected):
-        await Execution(threads, None).attempt(Job("orders", handle), [message()])
+        await JobExecution(threads, None).attempt(Job("orders", handle), [message()])
 
 
 async def test_a_coroutine_is_cancelled_at_its_time_limit(threads):
@@ -73,7 +73,7 @@ async def test_a_coroutine_is_cancelled_at_its_time_limit(threads):
             raise
 
     with pytest.raises(TimeLimitReached):
-        await Execution(threads, None).attempt(Job("orders", handle, time_limit=0.01), [message()])
+        await JobExecution(threads, None).attempt(Job("orders", handle, time_limit=0.01), [message()])
     assert cancelled == [True]
 
 
@@ -82,7 +82,7 @@ async def test_a_timeout_of_the_job_itself_is_its_own_failure(threads):
         raise TimeoutError("upstream")
 
     with pytest.raises(TimeoutError, match="upstream"):
-        await Execution(threads, None).attempt(Job("orders", handle, time_limit=5), [message()])
+        await JobExecution(threads, None).attempt(Job("orders", handle, time_limit=5), [message()])
 
 
 async def test_a_busy_function_is_interrupted_at_its_time_limit(threads):
@@ -96,7 +96,7 @@ async def test_a_busy_function_is_interrupted_at_its_time_limit(threads):
             ended.set()
 
     with pytest.raises(TimeLimitReached):
-        await Execution(threads, None).attempt(Job("orders", handle, time_limit=0.05), [message()])
+        await JobExecution(threads, None).attempt(Job("orders", handle, time_limit=0.05), [message()])
     assert ended.wait(60)
 
 
@@ -109,9 +109,9 @@ async def test_a_function_that_cannot_be_interrupted_is_left_to_itself(threads, 
         after.append("went on")
 
     with pytest.raises(TimeLimitReached):
-        await Execution(threads, None).attempt(Job("orders", handle, time_limit=0.01), [message()])
+        await JobExecution(threads, None).attempt(Job("orders", handle, time_limit=0.01), [message()])
     release.set()
-    await Execution(threads, None).attempt(Job("orders", lambda message, context: None), [message()])
+    await JobExecution(threads, None).attempt(Job("orders", lambda message, context: None), [message()])
     assert after == []
 
 
@@ -119,7 +119,7 @@ async def test_threads_are_used_again(threads):
     used = set()
     job = Job("orders", lambda message, context: used.add(threading.get_ident()))
     for _ in range(5):
-        await Execution(threads, None).attempt(job, [message()])
+        await JobExecution(threads, None).attempt(job, [message()])
     assert len(used) == 1
 
 
@@ -136,7 +136,7 @@ async def test_no_more_threads_than_allowed_run_at_once():
         with lock:
             together.pop()
 
-    execution, job = Execution(threads, None), Job("orders", handle)
+    execution, job = JobExecution(threads, None), Job("orders", handle)
     await asyncio.gather(*(execution.attempt(job, [message()]) for _ in range(4)))
     threads.close()
     assert max(most) == 2

@@ -6,7 +6,7 @@ import pytest
 
 from meantime.errors import CorruptRecord, Invalid
 from meantime.workers.layout import app_layout, namespace_path
-from meantime.workers.model import QueueRecord, Source, WorkerRecord, decode, encode
+from meantime.workers.model import QueueRecord, QueueSource, WorkerRecord, decode, encode
 from meantime.workers.rules import backoff, inputs_of, instant_of, jittered, last_of
 
 
@@ -25,10 +25,10 @@ def test_what_is_no_time_is_none(text):
 
 
 def test_a_queue_is_named_by_event_type_and_partition():
-    ids = {Source(name, partition).queue for name in ("orders", "orders.1", "users") for partition in ("0", "1", "11")}
+    ids = {QueueSource(name, partition).queue for name in ("orders", "orders.1", "users") for partition in ("0", "1", "11")}
     assert len(ids) == 9
     assert all(re.fullmatch("[0-9a-f]{32}", id) for id in ids)
-    assert Source("orders", "0").queue == Source("orders", "0").queue
+    assert QueueSource("orders", "0").queue == QueueSource("orders", "0").queue
 
 
 def test_a_new_queue_has_an_empty_last():

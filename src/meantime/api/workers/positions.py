@@ -12,7 +12,7 @@ from meantime.streams.reading.partitions import shifted
 from meantime.streams.reading.reader import GivenCursor, Reading
 from meantime.streams.streams import Streams
 from meantime.workers.inspection import QueueState
-from meantime.workers.model import Source
+from meantime.workers.model import QueueSource
 from meantime.workers.rules import last_of
 
 LOOK_FOR = 2.0
@@ -43,27 +43,27 @@ async def _lags_of(reading: Reading, event_type: str, states: Sequence[QueueStat
     return found
 
 
-async def source_of(streams: Streams, state: QueueState) -> Source:
+async def source_of(streams: Streams, state: QueueState) -> QueueSource:
     """Where the queue's messages come from; if its record cannot be read, its id still tells."""
     if state.record.event_type:
         return state.record.source
     for document in await streams.event_types.all():
         event_type = await streams.catalog.event_type(str(document["name"]))
         for partition in range(event_type.partitions):
-            source = Source(event_type.name, str(partition))
+            source = QueueSource(event_type.name, str(partition))
             if source.queue == state.queue:
                 return source
     raise NotFound(f"the queue {state.queue} belongs to no event type that there is")
 
 
-async def readable(reading: Reading, source: Source, cursor: str) -> str:
+async def readable(reading: Reading, source: QueueSource, cursor: str) -> str:
     """The cursor in its full form, if a reader can go on after it."""
     offsets = reading.offsets(await reading.catalog.entry(source.event_type))
     partition = parse_partition(source.partition, offsets.entry.event_type.partitions)
     return str(await offsets.readable(partition, parse(cursor)))
 
 
-async def last_at(reading: Reading, source: Source, cursor: str) -> str:
+async def last_at(reading: Reading, source: QueueSource, cursor: str) -> str:
     """The time of the message at the cursor, or nothing where there is none or it cannot be read any more."""
     limits = StreamLimits(stream_limit=1, flush_for=LOOK_FOR, timeout_for=LOOK_FOR, written_at=True)
     try:

@@ -18,8 +18,8 @@ from meantime.coordination.liveness import SessionLiveness
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound
 from meantime.pulse import Pulse
-from meantime.workers.balancing.claims import Claim, take
-from meantime.workers.balancing.planning import Planner, Sources
+from meantime.workers.balancing.claims import QueueClaim, take
+from meantime.workers.balancing.planning import Planner, QueueSources
 from meantime.workers.model import WorkerRecord, encode
 from meantime.workers.store import AppStore
 
@@ -45,18 +45,18 @@ class Work(Protocol):
         """The queue is lost: end at once, record nothing."""
 
 
-Begin = Callable[[Sequence[Claim], Callable[[], None]], Sequence[Work]]
+Begin = Callable[[Sequence[QueueClaim], Callable[[], None]], Sequence[Work]]
 """Begin to work on these queues; call back whenever one of them has come to rest."""
 
 
 class Balancer:
     def __init__(
-        self, store: AppStore, worker: str, planner: Planner, liveness: SessionLiveness, begin: Begin, sources: Sources
+        self, store: AppStore, worker: str, planner: Planner, liveness: SessionLiveness, begin: Begin, sources: QueueSources
     ) -> None:
         self.changed = Pulse()
         self.rounds = Pulse()
         """Beats after each round."""
-        self.claims: dict[str, Claim] = {}
+        self.claims: dict[str, QueueClaim] = {}
         self._store = store
         self._session: Session = store.session
         self._worker = worker
@@ -104,7 +104,7 @@ class Balancer:
         await self._give_up(targets)
         await self._take(targets)
 
-    def abandon(self) -> list[Claim]:
+    def abandon(self) -> list[QueueClaim]:
         """The session is lost, and everything with it; what there was."""
         for work in self._works.values():
             work.abandon()
@@ -142,7 +142,7 @@ class Balancer:
             works = self._begin(fresh, self.changed.beat)
             self._works |= {claim.queue: work for claim, work in zip(fresh, works, strict=True)}
 
-    async def _claim(self, queue: str) -> Claim | None:
+    async def _claim(self, queue: str) -> QueueClaim | None:
         try:
             changed = partial(self._on_change, queue)
             return await take(self._store, queue, self._worker, self._liveness, changed, self._sources.of(queue))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from meantime.coordination.liveness import SessionLiveness
 from meantime.coordination.session import Session, Watch
 from meantime.errors import Conflict, CoordinationLost, CorruptRecord, NotFound, VersionMoved
-from meantime.workers.model import QueueRecord, Source
+from meantime.workers.model import QueueRecord, QueueSource
 from meantime.workers.model import encode as encode_record
 from meantime.workers.store import AppStore, Versioned
 
@@ -28,8 +28,8 @@ class ClaimEnded(Exception):
 
 
 async def take(
-    store: AppStore, queue: str, worker: str, liveness: SessionLiveness, changed: Watch, source: Source | None = None
-) -> "Claim | None":
+    store: AppStore, queue: str, worker: str, liveness: SessionLiveness, changed: Watch, source: QueueSource | None = None
+) -> "QueueClaim | None":
     """The queue, or None while somebody has it; `changed` is called when either may be different. `source` is for a record
     that says nothing but `last`."""
     path = store.layout.owner(queue)
@@ -40,7 +40,7 @@ async def take(
         node = await store.session.exists(path, changed)
     if node.owner != store.session.id:
         return None
-    claim = Claim(store, queue, node.created_zxid, liveness, changed, source)
+    claim = QueueClaim(store, queue, node.created_zxid, liveness, changed, source)
     try:
         await claim.begin()
     except (CorruptRecord, NotFound):
@@ -49,9 +49,15 @@ async def take(
     return claim
 
 
-class Claim:
+class QueueClaim:
     def __init__(
-        self, store: AppStore, queue: str, seal: int, liveness: SessionLiveness, changed: Watch, source: Source | None = None
+        self,
+        store: AppStore,
+        queue: str,
+        seal: int,
+        liveness: SessionLiveness,
+        changed: Watch,
+        source: QueueSource | None = None,
     ) -> None:
         self.queue = queue
         self.record = QueueRecord()
@@ -68,7 +74,7 @@ class Claim:
         self._version = -1
 
     @property
-    def source(self) -> Source:
+    def source(self) -> QueueSource:
         return self.record.source
 
     async def begin(self) -> None:

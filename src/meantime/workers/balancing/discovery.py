@@ -1,7 +1,7 @@
 """Which queues there are: the partitions of the event types that the application has jobs for.
 
 New event types and new partitions are found without a restart. Every worker looks; the first to see a partition makes its
-queue, and for everybody else it is there already.
+queue.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import structlog
 
 from meantime.errors import CorruptRecord, Forbidden, MeantimeError, NotFound, Unauthenticated
 from meantime.sdk.async_client import AsyncClient
-from meantime.workers.model import Source
+from meantime.workers.model import QueueSource
 from meantime.workers.store import AppStore
 
 log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ class Discovery:
         self._client = client
         self._store = store
         self._event_types = event_types
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, QueueSource] = {}
         self._allowed = False
 
     async def run(self) -> None:
@@ -33,7 +33,7 @@ class Discovery:
             for event_type in sorted(self._event_types):
                 group.create_task(self._follow(event_type))
 
-    def of(self, queue: str) -> Source | None:
+    def of(self, queue: str) -> QueueSource | None:
         return self._sources.get(queue)
 
     async def eligible(self, queues: list[str]) -> list[str]:
@@ -42,7 +42,7 @@ class Discovery:
         await asyncio.gather(*map(self._learn, unknown))
         return [queue for queue in queues if queue in self._sources and self._is_mine(self._sources[queue])]
 
-    def _is_mine(self, source: Source) -> bool:
+    def _is_mine(self, source: QueueSource) -> bool:
         return source.event_type in self._event_types
 
     async def _learn(self, queue: str) -> None:
@@ -75,7 +75,7 @@ class Discovery:
     async def _look(self, event_type: str) -> None:
         partitions = await self._client.partitions(event_type)
         self._allowed = True
-        sources = [Source(event_type, partition.partition) for partition in partitions]
+        sources = [QueueSource(event_type, partition.partition) for partition in partitions]
         self._sources |= {source.queue: source for source in sources}
         await self._store.session.wait_connected()
         known = await self._store.queues()

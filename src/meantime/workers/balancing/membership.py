@@ -20,8 +20,8 @@ from meantime.coordination.session import SessionState
 from meantime.errors import CoordinationLost, MeantimeError, NotFound
 from meantime.tasks import end
 from meantime.workers.balancing.balancer import Balancer, Begin
-from meantime.workers.balancing.claims import Claim
-from meantime.workers.balancing.planning import Planner, Sources
+from meantime.workers.balancing.claims import QueueClaim
+from meantime.workers.balancing.planning import Planner, QueueSources
 from meantime.workers.model import WorkerRecord, encode
 from meantime.workers.store import WORKER, AppStore
 
@@ -31,13 +31,13 @@ AGAIN_AFTER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class MembershipOptions:
     session_timeout: float = 10.0
     settle_for: float = 1.0
 
 
 class Membership:
-    def __init__(self, store: AppStore, terms: Terms, sources: Sources, begin: Begin) -> None:
+    def __init__(self, store: AppStore, terms: MembershipOptions, sources: QueueSources, begin: Begin) -> None:
         self.name: str | None = None
         """That of the worker's node, while there is one."""
         self.liveness = SessionLiveness(store.session, terms.session_timeout)
@@ -46,7 +46,7 @@ class Membership:
         self._terms = terms
         self._sources = sources
         self._begin = begin
-        self._left_behind: tuple[int | None, list[Claim]] | None = None
+        self._left_behind: tuple[int | None, list[QueueClaim]] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Be a worker until `stop` is set and everything has been handed over."""

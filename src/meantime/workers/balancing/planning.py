@@ -1,8 +1,8 @@
-"""The plan in ZooKeeper, kept true to who is there.
+"""The plan in ZooKeeper, kept up to date with the workers and queues that there are.
 
-Every worker watches the children of `workers` and `queues`, and the plan. When the plan was made for others than those who
-are there, it is out of date; after the settle window one worker — the first in line — reads what everybody holds and writes
-a new plan. If the first in line does not, the second does half a second later, and so on: nobody's silence stops the rest.
+Every worker watches the children of `workers` and `queues`, and the plan. When the plan was made for other workers or
+queues, it is out of date; after the settle window the first worker by name reads what all hold and writes a new plan. If it
+does not, the second does half a second later, and so on: a worker that hangs does not stop the rest.
 A plan is advice. Safety is in the claims; two planners at once cost a few requests and nothing else.
 
 One re-balance of w workers costs each of them one or two listings and one reading of the plan, and the planner w readings.
@@ -18,33 +18,33 @@ from meantime.coordination.views import follow_children, follow_data
 from meantime.errors import CoordinationLost, CorruptRecord, NotFound, VersionMoved
 from meantime.pulse import Pulse
 from meantime.sharing import plan_shares
-from meantime.workers.model import PlanRecord, Source, decode, encode
+from meantime.workers.model import PlanRecord, QueueSource, decode, encode
 from meantime.workers.rules import inputs_of
 from meantime.workers.store import WORKER, AppStore
 
 log = structlog.get_logger(__name__)
 
 URGENT = 0.05
-"""Seconds to wait when a worker is gone: its queues have nobody."""
+"""Seconds to wait when a worker is gone: its queues have no owner."""
 PATIENCE = 0.5
-"""Seconds that each in line gives the one before."""
-LONGEST_LINE = 10
+"""Seconds that each worker gives the one before it."""
+MOST_TURNS = 10
 LOOK_EVERY = 0.05
 """Changes that come closer together than this are read as one."""
 
 
-class Sources(Protocol):
+class QueueSources(Protocol):
     """What the application knows of its queues beyond ZooKeeper."""
 
     async def eligible(self, queues: list[str]) -> list[str]:
         """Of these queues, those for which the application has a job."""
 
-    def of(self, queue: str) -> Source | None:
+    def of(self, queue: str) -> QueueSource | None:
         """Where the messages of a queue come from, if it is known without its record."""
 
 
 class Planner:
-    def __init__(self, store: AppStore, worker: str, settle_for: float, sources: Sources) -> None:
+    def __init__(self, store: AppStore, worker: str, settle_for: float, sources: QueueSources) -> None:
         self.changed = Pulse()
         self.retiring = False
         self._store = store
@@ -74,7 +74,7 @@ class Planner:
             group.create_task(self._follow_workers())
             group.create_task(self._follow_queues())
             group.create_task(self._follow_plan())
-            group.create_task(self._keep_true())
+            group.create_task(self._keep_current())
 
     # Looking
 
@@ -103,7 +103,7 @@ class Planner:
 
     # Planning
 
-    async def _keep_true(self) -> None:
+    async def _keep_current(self) -> None:
         while True:
             seen = self.changed.count
             wait_for = self._due_in(time.monotonic())
@@ -126,7 +126,7 @@ class Planner:
         if self.retiring:
             return 0.0
         self._outdated_at = now if self._outdated_at is None else self._outdated_at
-        place = min(self._workers.index(self._worker), LONGEST_LINE)
+        place = min(self._workers.index(self._worker), MOST_TURNS)
         window = min(URGENT, self._settle_for) if self._somebody_left() else self._settle_for
         return self._outdated_at + window + place * PATIENCE - now
 

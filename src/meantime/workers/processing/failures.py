@@ -1,7 +1,7 @@
-"""What becomes of a message that its job has failed on: back later through the topic `<app>.retry`, or to `<app>.dead`.
+"""Where a job's retry is put: a message that its job has failed on goes to the topic `<app>.retry`, or to `<app>.dead`.
 
-Every attempt is one message of the retry topic with an id made of queue, cursor and attempt. So the record of a failure can
-be repeated after a crash without making a second one: the next attempt is put down first, then the present one is removed.
+Every attempt is one message of the retry topic with an id made of queue, cursor and attempt. So a failure can be recorded
+again after a crash without making a second retry: the next attempt is scheduled first, then the present one is deleted.
 """
 
 import traceback
@@ -14,7 +14,7 @@ from meantime.errors import Invalid, NotFound
 from meantime.sdk.async_client import AsyncClient
 from meantime.workers.app import Job, Message
 from meantime.workers.meters import DEAD, RETRIED
-from meantime.workers.model import Source
+from meantime.workers.model import QueueSource
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class RetryBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that nobody tries any more, and why."""
+    """A message that is not tried any more, and why."""
 
     event: Any
     event_type: str
@@ -68,8 +68,8 @@ def dead_topic(app: str) -> str:
     return f"{app}.dead"
 
 
-class Afterwards:
-    """Puts failed messages where they belong; fulfils `processing.Failures`."""
+class FailedMessages:
+    """Puts failed messages on the retry topic or on the dead-letter topic; fulfils `queue_work.Failures`."""
 
     def __init__(self, client: AsyncClient, app: str) -> None:
         self._client = client
@@ -79,17 +79,18 @@ class Afterwards:
         await self.put(job, message, error, [])
 
     async def put(self, job: Job, message: Message, error: BaseException, history: list[PastAttempt]) -> None:
-        """To the next attempt if there is one, else to the dead letters. Raises when it is not safe yet."""
+        """Schedule the next attempt if there is one, else make it a dead letter. Raises when it is not stored yet."""
         now_ms = round(self._client.now() * 1000)
         past = [*history, PastAttempt(message.attempt, _sentence(error), now_ms)][-LONGEST_HISTORY:]
         if job.retry and message.attempt < job.retry.attempts:
             await self._retry(job.retry.delay_after(message.attempt), message, past)
             RETRIED.labels(job.event_type).inc()
         else:
-            await self._bury(message, error, past)
+            await self._dead_letter(message, error, past)
             DEAD.labels(job.event_type).inc()
 
     async def ensure(self, topic: str) -> None:
+        """Make the topic if it is not there."""
         try:
             await self._client.create_topic(topic, max_body_bytes=LARGEST_BODY)
         except Invalid:
@@ -107,7 +108,7 @@ class Afterwards:
         )
         await self._schedule(retry_topic(self._app), f"{_id(message)}:{body.attempt}", body, delay)
 
-    async def _bury(self, message: Message, error: BaseException, history: list[PastAttempt]) -> None:
+    async def _dead_letter(self, message: Message, error: BaseException, history: list[PastAttempt]) -> None:
         body = DeadBody(
             event=message.event,
             event_type=message.event_type,
@@ -132,7 +133,7 @@ class Afterwards:
 
 def _id(message: Message) -> str:
     """The natural id of a message: its queue and its place there."""
-    return f"{Source(message.event_type, message.partition).queue}:{message.cursor}"
+    return f"{QueueSource(message.event_type, message.partition).queue}:{message.cursor}"
 
 
 def _sentence(error: BaseException) -> str:

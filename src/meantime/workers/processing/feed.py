@@ -1,8 +1,8 @@
 """Messages for queues, over HTTP from any node.
 
 Queues of one event type that are taken together share one stream. If one of them does not keep up it gets a stream of its
-own, at the speed of its job, so that nobody waits for anybody. A stream that breaks is opened again at another node, where
-the last line ended. A cursor that has expired is moved to the oldest message there is, loudly.
+own, at the speed of its job, so that no queue waits for another. A stream that breaks is opened again at another node, where
+the last line ended. A cursor that has expired is moved to the oldest message there is, and an error is logged.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from meantime.errors import CursorsUnavailable, MeantimeError, NotFound, Unexpec
 from meantime.sdk.calls.call import Call, body, nothing, path
 from meantime.sdk.http.transport import AsyncSender, StreamBroken
 from meantime.sdk.reading import Lines
-from meantime.tasks import end
+from meantime.tasks import TaskSet
 from meantime.workers.app import Message
-from meantime.workers.model import Source
+from meantime.workers.model import QueueSource
 from meantime.workers.processing.inbox import Inbox
 
 log = structlog.get_logger(__name__)
@@ -32,55 +32,53 @@ AGAIN_AFTER = 1.0
 BEGIN = "BEGIN"
 
 
-class Place(msgspec.Struct, frozen=True):
+class LineCursor(msgspec.Struct, frozen=True):
     partition: str
     offset: str
 
 
-class Line(msgspec.Struct, frozen=True):
-    cursor: Place
+class StreamLine(msgspec.Struct, frozen=True):
+    cursor: LineCursor
     events: list[Any] = []
     written_at_ms: list[int] = []
 
 
-_line = msgspec.json.Decoder(Line)
+_line = msgspec.json.Decoder(StreamLine)
 
 
-class Feeds:
+class QueueFeeds:
     """All streams of a worker."""
 
     def __init__(self, sender: AsyncSender, may_work: Callable[[], bool]) -> None:
         self.sender = sender
         self.may_work = may_work
-        """Whether jobs are started at all; while they are not, nobody is to blame for a full inbox."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        """Whether jobs are started at all; while they are not, an inbox may be full without its job being slow."""
+        self._tasks = TaskSet()
 
-    def open(self, inboxes: Iterable[tuple[Source, Inbox]]) -> None:
+    def open(self, inboxes: Iterable[tuple[QueueSource, Inbox]]) -> None:
         """Fill these inboxes until they are closed."""
         by_event_type: dict[str, dict[str, Inbox]] = {}
         for source, inbox in inboxes:
             by_event_type.setdefault(source.event_type, {})[source.partition] = inbox
         for event_type, group in by_event_type.items():
-            self._start(Feed(self, event_type, group))
+            self._start(QueueFeed(self, event_type, group))
 
     def move_out(self, event_type: str, partition: str, inbox: Inbox) -> None:
         """Give one queue a stream of its own."""
         log.debug("stream_of_its_own", event_type=event_type, partition=partition)
-        self._start(Feed(self, event_type, {partition: inbox}))
+        self._start(QueueFeed(self, event_type, {partition: inbox}))
 
     async def close(self) -> None:
-        await end(*self._tasks)
+        await self._tasks.end()
 
-    def _start(self, feed: "Feed") -> None:
-        task = asyncio.create_task(feed.run(), name=f"feed {feed.event_type}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _start(self, feed: "QueueFeed") -> None:
+        self._tasks.start(feed.run(), name=f"feed {feed.event_type}")
 
 
-class Feed:
+class QueueFeed:
     """One stream; ends when none of its inboxes is open any more."""
 
-    def __init__(self, feeds: Feeds, event_type: str, inboxes: dict[str, Inbox]) -> None:
+    def __init__(self, feeds: QueueFeeds, event_type: str, inboxes: dict[str, Inbox]) -> None:
         self.event_type = event_type
         self._feeds = feeds
         self._inboxes = inboxes
@@ -151,7 +149,7 @@ class Feed:
         self._patience[partition] -= time.monotonic() - began
         return True
 
-    def _message(self, line: Line) -> Message:
+    def _message(self, line: StreamLine) -> Message:
         written_at_ms = max(0, line.written_at_ms[0]) if line.written_at_ms else 0
         return Message(line.events[0], self.event_type, line.cursor.partition, line.cursor.offset, written_at_ms)
 
@@ -181,7 +179,7 @@ class Feed:
         return pause
 
 
-def _read_line(text: bytes) -> Line:
+def _read_line(text: bytes) -> StreamLine:
     try:
         line = _line.decode(text)
     except msgspec.MsgspecError as error:

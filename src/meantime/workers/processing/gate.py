@@ -16,7 +16,7 @@ from meantime.workers.store import AppStore
 log = structlog.get_logger(__name__)
 
 
-class Gate:
+class JobGate:
     def __init__(self, liveness: SessionLiveness) -> None:
         self.paused = False
         self._liveness = liveness

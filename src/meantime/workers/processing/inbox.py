@@ -1,4 +1,4 @@
-"""What waits for one queue's job: bounded, in order, and told apart from what belonged to an earlier position."""
+"""The messages that wait for one queue's job: bounded and in order. A queue that is reset gets a new inbox."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,7 +12,7 @@ MOST_BYTES = 2 << 20
 
 class Inbox:
     """`position` is the cursor of the last message that was put in; a stream that breaks goes on there. A queue whose
-    record has a `last` and no cursor starts at the oldest message and lets go by what was written before `last`."""
+    record has a `last` and no cursor starts at the oldest message and skips what was written before `last`."""
 
     def __init__(self, position: str, arrived: Callable[[], None], skip_before_ms: int = 0) -> None:
         self.position = position
@@ -59,7 +59,7 @@ class Inbox:
         return True
 
     def close(self) -> None:
-        """Whatever comes from now on is for nobody."""
+        """Whatever comes from now on is dropped."""
         self.closed = True
         self._waiting.clear()
         self._freed.beat()

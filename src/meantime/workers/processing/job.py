@@ -13,7 +13,7 @@ from meantime.workers.meters import TALLIES
 from meantime.workers.processing.threads import Threads
 
 
-class Execution:
+class JobExecution:
     """Calls handlers with the context of the process."""
 
     def __init__(self, threads: Threads, context: Any) -> None:

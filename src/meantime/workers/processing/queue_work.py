@@ -4,7 +4,7 @@
                                └────► failed ──► passed on or blocking, then recorded
 
 It ends after the present message when it is told to stop, at once when the queue is lost, and for good when the job raises
-`StopWorker`; what was not recorded comes again to whoever has the queue next.
+`StopWorker`; what was not recorded is processed again by the next owner of the queue.
 """
 
 import asyncio
@@ -16,13 +16,14 @@ import structlog
 
 from meantime.errors import CorruptRecord, MeantimeError
 from meantime.pulse import Pulse
+from meantime.tasks import start
 from meantime.workers.app import Job, Message, Retry, StopWorker
-from meantime.workers.balancing.claims import Claim, ClaimEnded
+from meantime.workers.balancing.claims import ClaimEnded, QueueClaim
 from meantime.workers.meters import FAILED, TALLIES
-from meantime.workers.processing.feed import Feeds
-from meantime.workers.processing.gate import Gate
+from meantime.workers.processing.feed import QueueFeeds
+from meantime.workers.processing.gate import JobGate
 from meantime.workers.processing.inbox import Inbox
-from meantime.workers.processing.job import Execution
+from meantime.workers.processing.job import JobExecution
 from meantime.workers.rules import instant_of, last_of
 
 log = structlog.get_logger(__name__)
@@ -33,19 +34,19 @@ AGAIN_AFTER = 1.0
 
 
 class Failures(Protocol):
-    """Where messages go that a job has failed on."""
+    """Where messages go that a job has failed on; see `failures`."""
 
     async def pass_on(self, job: Job, message: Message, error: BaseException) -> None:
-        """Returns when the message is safe there."""
+        """Returns when the message is stored there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class QueueTools:
     """What the queues of a worker share."""
 
-    gate: Gate
-    feeds: Feeds
-    execution: Execution
+    gate: JobGate
+    feeds: QueueFeeds
+    execution: JobExecution
     failures: Failures
     stop_worker: Callable[[str], None]
 
@@ -53,7 +54,7 @@ class Tools:
 class QueueWork:
     """Fulfils `balancer.Work`."""
 
-    def __init__(self, claim: Claim, job: Job, tools: Tools, rested: Callable[[], None]) -> None:
+    def __init__(self, claim: QueueClaim, job: Job, tools: QueueTools, rested: Callable[[], None]) -> None:
         self.claim = claim
         self.inbox = self._new_inbox(claim)
         self.done = False
@@ -65,7 +66,7 @@ class QueueWork:
         self._unrecorded: Message | None = None
         self._unrecorded_count = 0
         self._tally = TALLIES.of(job.event_type)
-        self._task = asyncio.create_task(self._run(), name=f"queue {claim.queue}")
+        self._task = start(self._run(), name=f"queue {claim.queue}")
 
     def stop(self) -> None:
         self._stopping = True
@@ -169,7 +170,7 @@ class QueueWork:
         return True
 
     async def _wait(self, seconds: float) -> bool:
-        """Sleep without standing in anybody's way; False when the message is not to be tried again here."""
+        """Wait before the next attempt; False when the message is not to be tried again here."""
         until = asyncio.get_running_loop().time() + seconds
         position = self.claim.record
         while await self._may_go_on():
@@ -183,14 +184,14 @@ class QueueWork:
         return False
 
     async def _pass_on(self, messages: Sequence[Message], error: BaseException) -> bool:
-        """The queue waits until the failed messages are safe elsewhere; False when it has to be given up before."""
+        """The queue waits until the failed messages are stored elsewhere; False when it has to be given up before."""
         for message in messages:
             while True:
                 try:
                     await self._tools.failures.pass_on(self._job, message, error)
                     break
                 except MeantimeError as trouble:
-                    log.error("failed_message_not_passed_on", cursor=message.cursor, detail=trouble.detail)
+                    log.error("failed_message_not_stored", cursor=message.cursor, detail=trouble.detail)
                 if self._stopping:
                     return False
                 await self._pulse.beyond(self._pulse.count, AGAIN_AFTER)
@@ -211,7 +212,7 @@ class QueueWork:
         self.inbox = self._new_inbox(self.claim)
         self._tools.feeds.open([(self.claim.source, self.inbox)])
 
-    def _new_inbox(self, claim: Claim) -> Inbox:
+    def _new_inbox(self, claim: QueueClaim) -> Inbox:
         after = 0 if claim.record.cursor else instant_of(claim.record.last) or 0
         return Inbox(claim.record.cursor, self.wake, skip_before_ms=after)
 

@@ -1,6 +1,6 @@
-"""Messages that come back: the worker's share of the topic `<app>.retry`.
+"""Consumes the retries of an application: this worker's share of the topic `<app>.retry`.
 
-They are leased, so that one worker has each of them; any worker of the application may. Their order among themselves and
+Messages are leased, so that each is with one worker, any of the application. Their order among themselves and
 against their queue is lost, which is what `on_error="block"` is for.
 """
 
@@ -14,11 +14,12 @@ import structlog
 from meantime.errors import LeaseLost, MeantimeError, NotFound
 from meantime.sdk.async_client import AsyncClient
 from meantime.sdk.consuming.async_lease import AsyncLease
+from meantime.tasks import TaskSet
 from meantime.workers.app import App, StopWorker
 from meantime.workers.meters import FAILED, TALLIES
-from meantime.workers.processing.failures import Afterwards, RetryBody, retry_topic
-from meantime.workers.processing.gate import Gate
-from meantime.workers.processing.job import Execution
+from meantime.workers.processing.failures import FailedMessages, RetryBody, retry_topic
+from meantime.workers.processing.gate import JobGate
+from meantime.workers.processing.job import JobExecution
 
 log = structlog.get_logger(__name__)
 
@@ -29,43 +30,42 @@ NOT_MINE_FOR = 30.0
 """Seconds for which a message is left to workers who have a job for it."""
 
 
-class Comeback:
+class RetryConsumer:
     def __init__(
         self,
         client: AsyncClient,
         app: App,
-        execution: Execution,
-        afterwards: Afterwards,
-        gate: Gate,
+        execution: JobExecution,
+        failures: FailedMessages,
+        gate: JobGate,
         stop_worker: Callable[[str], None],
     ) -> None:
         self._client = client
         self._app = app
         self._execution = execution
-        self._afterwards = afterwards
+        self._failures = failures
         self._gate = gate
         self._stop_worker = stop_worker
         self._topic = retry_topic(app.name)
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = TaskSet()
 
     async def run(self, consumer_id: str) -> None:
-        """Work on what comes back until cancelled; what is in work then is finished by `finish`."""
+        """Process retries until cancelled; those that are running then are finished by `finish`."""
         while True:
             try:
-                await self._exist()
+                await self._wait_for_topic()
                 await self._consume(consumer_id)
             except MeantimeError as error:
                 log.warning("retries_interrupted", topic=self._topic, detail=error.detail)
             await asyncio.sleep(AGAIN_AFTER)
 
     async def finish(self) -> None:
-        if self._running:
-            await asyncio.wait(self._running)
+        await self._running.finished()
 
-    async def _exist(self) -> None:
-        """Wait for the topic; made here if a job can need it, else by whoever has needed it before."""
+    async def _wait_for_topic(self) -> None:
+        """Wait for the topic; it is made here if a job of this worker can need it, else by another worker."""
         if any(job.retry and job.on_error == "retry" for job in self._app.jobs.values()):
-            await self._afterwards.ensure(self._topic)
+            await self._failures.ensure(self._topic)
             return
         while True:
             with suppress(NotFound):
@@ -81,9 +81,7 @@ class Comeback:
                 if self._gate.paused:
                     await lease.release(AGAIN_AFTER)
                     return
-                task = asyncio.create_task(self._handle(lease), name=f"retry {lease.id}")
-                self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                self._running.start(self._handle(lease), name=f"retry {lease.id}")
 
     async def _handle(self, lease: AsyncLease) -> None:
         try:
@@ -116,7 +114,7 @@ class Comeback:
             log.warning(
                 "job_failed", job=job.name, cursor=body.cursor, attempt=body.attempt, error=repr(error), exc_info=error
             )
-            await self._afterwards.put(job, body.message, error, body.history)
+            await self._failures.put(job, body.message, error, body.history)
         else:
             TALLIES.of(job.event_type).done += 1
         await lease.delete()
