@@ -6,22 +6,22 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
 
     MeantimeError
     ├── Malformed               the request cannot be read
-    ├── Invalid                 the request can be read and makes no sense
-    │   └── BadCursor           a cursor points to no place in its event type (`reason` says why)
+    ├── Invalid                 the request can be read, but its values are wrong
+    │   └── BadCursor           a cursor is no position of its event type (`reason` says why)
     ├── CursorsUnavailable      a stream cannot start at these cursors (`cursors` says where it can)
-    ├── Unauthenticated         nobody knows who is asking
-    ├── Forbidden               it is known who is asking, and they may not
+    ├── Unauthenticated         the caller is not known
+    ├── Forbidden               the caller is known and not allowed
     ├── NotFound                there is no such thing
-    │   └── UnknownTimer        nobody has set such a timer, or it was long ago
-    ├── Conflict                it is there already, or somebody is at it
-    │   ├── StaleVersion        it has changed since the caller looked
+    │   └── UnknownTimer        no such timer was set, or it was long ago
+    ├── Conflict                it exists already, or another caller is changing it
+    │   ├── StaleVersion        it has changed since the caller read it
     │   ├── MessageLeased       a consumer has the lease of the message
     │   ├── VersionMoved        a compare-and-set came too late
     │   └── AlreadyFired        the timer cannot be cancelled any more
     ├── TooLarge                the body is over a stated limit
     ├── HeadersTooLarge         the headers are
     ├── BodyLate                the body did not arrive in time (retryable)
-    ├── UnknownEncoding         the body is packed in a way that is not read here
+    ├── UnknownEncoding         the body has an encoding that is not supported
     ├── Unavailable             not now; try again (retryable)
     │   ├── Degraded            this node does not trust its clock or its view of the cluster
     │   ├── BarrierTimeout      some nodes did not acknowledge a version in time
@@ -30,9 +30,9 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     │   └── Unreachable         no node answers the client
     ├── PublishFailed           some events of a batch were not published (`items` says which and why)
     ├── LeaseLost               the message is no longer leased to this consumer
-    ├── CorruptRecord           what stands in ZooKeeper cannot be read (`path` says where)
+    ├── CorruptRecord           a record in ZooKeeper cannot be read (`path` says where)
     ├── TimeLimitReached        a job took longer than it may
-    ├── UnexpectedAnswer        what answered does not speak this API
+    ├── UnexpectedAnswer        the answer is not one of this API
     └── StackError              the embedded stack cannot do what was asked
 """
 
@@ -58,13 +58,13 @@ class Malformed(MeantimeError):
 
 
 class Invalid(MeantimeError):
-    """The request makes no sense."""
+    """The request is not valid."""
 
     code = "invalid"
 
 
 class BadCursor(Invalid):
-    """The cursor points to no place in this event type."""
+    """The cursor is no position of this event type."""
 
     code = "bad_cursor"
 
@@ -104,13 +104,13 @@ class UnknownTimer(NotFound):
 
 
 class Conflict(MeantimeError):
-    """It exists already, or somebody else is at it."""
+    """It exists already, or another caller is changing it."""
 
     code = "conflict"
 
 
 class VersionMoved(Conflict):
-    """Somebody else has changed it in the meantime."""
+    """Another caller has changed it in the meantime."""
 
     code = "version_moved"
 
@@ -166,7 +166,7 @@ class Unavailable(MeantimeError):
 
 
 class Degraded(Unavailable):
-    """This node is degraded and refuses what it could do wrong."""
+    """This node is degraded and refuses what needs a trusted clock."""
 
     code = "degraded"
 
@@ -214,7 +214,7 @@ class LeaseLost(MeantimeError):
 
 
 class CorruptRecord(MeantimeError):
-    """What stands in ZooKeeper cannot be read."""
+    """A record in ZooKeeper cannot be read."""
 
     code = "corrupt_record"
 

@@ -1,4 +1,4 @@
-"""What things may be called. Checked at the edge, so that nothing inside has to quote or escape a name."""
+"""Which names are valid. Checked at the edge, so that nothing inside has to quote or escape a name."""
 
 import re
 

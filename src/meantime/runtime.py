@@ -7,18 +7,18 @@ from pathlib import Path
 
 
 def spare_collector(young: int, middle: int, old: int) -> None:
-    """Take the garbage collector off what lives as long as the process: what there is now stays and is not looked through
-    again; what is new is, each time there is so much of it."""
+    """Spare the garbage collector what lives as long as the process: present objects are frozen and not scanned again; new
+    ones are collected by these thresholds."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(young, middle, old)
 
 
 def step_back(nice: int) -> None:
-    """Let others go first: this thread and what it starts from now on.
+    """Lower the priority of this thread and of what it starts from now on.
 
-    Where Linux groups processes by their session it weighs the groups first, and a nice process alone in its group takes as
-    much as any other. So the group has to be nice, too, if it is this process's own.
+    Where Linux groups processes by their session it schedules the groups first, and a nice process that is the only one in
+    its group gets as much as any other. So the group's nice value is set, too, if the group is this process's own.
     """
     os.nice(nice)
     if os.getsid(0) == os.getpid():

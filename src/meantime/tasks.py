@@ -1,8 +1,8 @@
-"""Background tasks: one way to run them, to end them for certain, and to repeat a duty. None of them dies unseen.
+"""Background tasks: one way to run them, to end them for certain, and to repeat a duty. Every failure is logged.
 
-A cancellation can get lost. Until Python 3.12 `asyncio.wait_for` drops one that comes in the very moment in which the thing
-it waits for is there, and the pool of database connections waits like that. Whoever then waits for the task waits for ever:
-so it is asked again.
+A cancellation can get lost. Until Python 3.12 `asyncio.wait_for` drops one that comes at the very moment at which the thing
+it waits for is there, and the pool of database connections waits like that. Waiting for such a task would never end: so it is
+cancelled again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from meantime.errors import Unavailable
 log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = 5.0
-"""Longer than a task that was asked needs to tidy up."""
+"""Seconds between cancellations; longer than a task needs to clean up."""
 
 
 async def end(*tasks: "asyncio.Future[Any]") -> list[Any]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from meantime.access.keys import Doorkeeper, Keys
+from meantime.access.keys import Authenticator, Keys
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
 from meantime.database.pool import open_database
@@ -114,7 +114,7 @@ async def test_a_listener_hears_and_says_when_it_may_have_missed_something(uri: 
 async def test_a_revoked_key_stops_working_at_once(uri: str) -> None:
     await asyncio.to_thread(migrate, uri)
     async with open_database(uri) as database, open_listener(uri) as listener:
-        keys, door = Keys(database), Doorkeeper(database, listener)
+        keys, door = Keys(database), Authenticator(database, listener)
         id, key = await keys.add("billing", ["publish:orders"], now_ms=1)
         for _ in range(3):
             identity = await door.identify(f"Bearer {key}")

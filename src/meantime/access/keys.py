@@ -1,8 +1,8 @@
 """API keys: made once, shown once, stored as a digest.
 
 A key is `mt_<id>_<secret>` with 256 bits of randomness, so a plain SHA-256 is all the stretching it needs. Nodes remember
-the keys they have seen; the memory is dropped when PostgreSQL says that a key was revoked, and is not used at all while
-that news could not arrive. So a revoked key stops working at once.
+the keys they have seen; this cache is cleared when PostgreSQL says that a key was revoked, and is not used at all while
+such a notification could not arrive. So a revoked key stops working at once.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ class Keys:
             raise NotFound(f"there is no valid key {id!r}; `meantime keys list` shows them")
 
 
-class Doorkeeper:
+class Authenticator:
     """Tells a node who holds a key."""
 
     def __init__(self, database: Database, listener: Listener) -> None:

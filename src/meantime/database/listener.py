@@ -1,7 +1,8 @@
-"""News from PostgreSQL: one connection per process that listens, for all who want to hear.
+"""Notifications from PostgreSQL: one connection per process that listens, for all subscribers.
 
-`LISTEN/NOTIFY` loses what is sent while nobody is connected. So a subscriber is called with `None` whenever the connection
-was made anew: it may have missed something and must look for itself. `connected` tells whether news would arrive.
+`LISTEN/NOTIFY` loses what is sent while the process is not connected. So a subscriber is called with `None` whenever the
+connection was made anew: it may have missed something and must look for itself. `connected` tells whether notifications
+would arrive.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
 
-from meantime.tasks import end
+from meantime.tasks import running
 
 Subscriber = Callable[[str | None], None]
 
@@ -48,25 +49,25 @@ class Listener:
         async with await AsyncConnection.connect(
             self._uri, autocommit=True, connect_timeout=5, keepalives_idle=5, keepalives_interval=2
         ) as connection:
-            heard: set[str] = set()
+            listening: set[str] = set()
             while True:
                 self._channels_changed.clear()
-                await self._hear_new_channels(connection, heard)
+                await self._listen_to_new_channels(connection, listening)
                 self.connected = True
                 await self._deliver_until_channels_change(connection)
 
-    async def _hear_new_channels(self, connection: AsyncConnection, heard: set[str]) -> None:
-        for channel in set(self._subscribers) - heard:
+    async def _listen_to_new_channels(self, connection: AsyncConnection, listening: set[str]) -> None:
+        for channel in set(self._subscribers) - listening:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-            heard.add(channel)
-            self._tell(channel, None)
+            listening.add(channel)
+            self._deliver(channel, None)
 
     async def _deliver_until_channels_change(self, connection: AsyncConnection) -> None:
         while not self._channels_changed.is_set():
             async for notification in connection.notifies(timeout=0.5):
-                self._tell(notification.channel, notification.payload)
+                self._deliver(notification.channel, notification.payload)
 
-    def _tell(self, channel: str, payload: str | None) -> None:
+    def _deliver(self, channel: str, payload: str | None) -> None:
         for subscriber in self._subscribers[channel]:
             try:
                 subscriber(payload)
@@ -77,8 +78,5 @@ class Listener:
 @asynccontextmanager
 async def open_listener(uri: str) -> AsyncIterator[Listener]:
     listener = Listener(uri)
-    task = asyncio.create_task(listener.run(), name="listener")
-    try:
+    async with running(listener.run(), name="listener"):
         yield listener
-    finally:
-        await end(task)

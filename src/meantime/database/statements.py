@@ -1,11 +1,11 @@
 """Connections for the statements of topics: prepared, binary both ways, and planned the same way whatever the tables hold.
 
 A plan made while a table is empty would read all of it; it would be kept when the table has millions of rows. So the
-plans that could ever be wrong for these statements are switched off for these connections. A connection is not tried out
-before each use, which would cost a round trip per statement; after a failure all idle ones are tried out.
+plans that could ever be wrong for these statements are switched off for these connections. A connection is not checked
+before each use, which would cost a round trip per statement; after a failure all idle ones are checked.
 
 The pool lends the connection that has been idle for longest, the one whose server process has the coldest caches. So one is
-kept at hand, and who finds it there uses it: statements that follow each other all run in one server process.
+kept aside and used first: statements that follow each other all run in one server process.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 from meantime.database.arrays import teach
 from meantime.database.pool import translated
 from meantime.errors import StorageUnavailable
+from meantime.tasks import start
 
 Rows = list[TupleRow]
 Params = Mapping[str, Any]
@@ -52,7 +53,7 @@ class Statements:
     def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
         self._pool = pool
         self._check: asyncio.Task[None] | None = None
-        self._at_hand: Connection | None = None
+        self._kept: Connection | None = None
         self._borrowing = 0
 
     async def run(self, sql: str, params: Params, *, prepare: bool = True) -> Rows:
@@ -72,18 +73,18 @@ class Statements:
     async def _once(self, sql: str, params: Params, prepare: bool = True) -> tuple[Rows, int]:
         try:
             with translated():
-                connection = self._take_at_hand() or await self._borrow()
+                connection = self._take_kept() or await self._borrow()
                 try:
                     rows = await rows_of(connection, sql, params, prepare)
                     return rows, connection.cursors[sql].rowcount
                 finally:
                     await self._give_back(connection)
         except StorageUnavailable:
-            self._try_out_idle_connections()
+            self._check_idle_connections()
             raise
 
-    def _take_at_hand(self) -> Connection | None:
-        connection, self._at_hand = self._at_hand, None
+    def _take_kept(self) -> Connection | None:
+        connection, self._kept = self._kept, None
         return connection
 
     async def _borrow(self) -> Connection:
@@ -94,14 +95,14 @@ class Statements:
             self._borrowing -= 1
 
     async def _give_back(self, connection: Connection) -> None:
-        """Keep it at hand, unless somebody waits for the pool to lend one."""
-        if not (self._at_hand or self._borrowing) and connection.pgconn.transaction_status == TransactionStatus.IDLE:
-            self._at_hand = connection
+        """Keep it, unless another caller waits for the pool to lend one."""
+        if not (self._kept or self._borrowing) and connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._kept = connection
         else:
             await self._pool.putconn(connection)
 
     async def close(self) -> None:
-        if connection := self._take_at_hand():
+        if connection := self._take_kept():
             await self._pool.putconn(connection)
 
     @asynccontextmanager
@@ -111,12 +112,12 @@ class Statements:
                 async with self._pool.connection() as connection, connection.transaction():
                     yield connection
         except StorageUnavailable:
-            self._try_out_idle_connections()
+            self._check_idle_connections()
             raise
 
-    def _try_out_idle_connections(self) -> None:
+    def _check_idle_connections(self) -> None:
         if self._check is None or self._check.done():
-            self._check = asyncio.create_task(self._check_pool(), name="topics-pool-check")
+            self._check = start(self._check_pool(), name="topics pool check")
 
     async def _check_pool(self) -> None:
         try:

@@ -16,7 +16,7 @@ import structlog
 import uvloop
 
 from meantime import __version__, logs
-from meantime.access.keys import Doorkeeper
+from meantime.access.keys import Authenticator
 from meantime.api.app import Services, create_app
 from meantime.api.edge import Edge, Limits
 from meantime.api.server import Listening, Server, make_server
@@ -92,7 +92,7 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
             PublishShortcut(app, streams.publisher),
             clock=cluster.clock,
             limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
-            door=Doorkeeper(database, listener) if config.auth else None,
+            door=Authenticator(database, listener) if config.auth else None,
         )
         yield Node(url, edge, make_server(edge, _listening(config)), listening, cluster)
 

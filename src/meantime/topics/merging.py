@@ -1,7 +1,7 @@
 """Many callers, one statement: what arrives while a statement runs goes into the next one, together.
 
-Nobody waits for company: a call that finds a free lane starts at once. Under load the batches grow by themselves, and a
-commit to disk is shared by all of them. The answer of each caller is its own; an error is everybody's.
+A call that finds a free lane starts at once. Under load the batches grow by themselves, and all calls of a batch share one
+commit to disk. Each caller gets its own results; an error goes to all of them.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
+
+from meantime.tasks import TaskSet
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,7 +58,7 @@ class Merger(Generic[Item, Result]):
         self._sizes = sizes or Sizes()
         self._free_lanes = lanes
         self._waiting: deque[_Call[Item, Result]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def submit(self, items: Sequence[Item]) -> list[Result]:
         """The results of these items; more than fit into a statement are run in pieces."""
@@ -70,9 +72,7 @@ class Merger(Generic[Item, Result]):
         self._waiting.append(call)
         if self._free_lanes:
             self._free_lanes -= 1
-            task = asyncio.create_task(self._drain())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._drain(), name="merged statements")
         return await call.answer
 
     async def _drain(self) -> None:
