@@ -1,8 +1,8 @@
 """Background tasks: one way to run them, to end them for certain, and to repeat a duty. Every failure is logged.
 
 A cancellation can get lost. Until Python 3.12 `asyncio.wait_for` drops one that comes at the very moment at which the thing
-it waits for is there, and the pool of database connections waits like that. Waiting for such a task would never end: so it is
-cancelled again.
+it waits for is there, and the pool of database connections waits like that. Waiting for such a task would never end, so it
+is cancelled again.
 """
 
 import asyncio
