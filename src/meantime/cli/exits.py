@@ -48,7 +48,7 @@ EXITS = (
         ),
     ),
     Exit(5, "there is no such thing", ("not_found",)),
-    Exit(6, "conflict: it exists, or somebody is at it", ("conflict", "version_moved", "lease_lost")),
+    Exit(6, "conflict: it exists, or another caller is changing it", ("conflict", "version_moved", "lease_lost")),
     Exit(
         7,
         "not allowed",
