@@ -6,7 +6,7 @@ VALUES (%(id)s, %(name)s, %(digest)s, %(scopes)s, %(now_ms)s)
 SELECT id, name, scopes, created_ms, revoked_ms FROM api_keys ORDER BY created_ms, id
 
 -- name: revoke
--- Nodes forget what they remember of keys when they hear of it.
+-- Nodes clear their cache of keys when they are notified.
 WITH revoked AS (
     UPDATE api_keys SET revoked_ms = %(now_ms)s WHERE id = %(id)s AND revoked_ms IS NULL RETURNING id
 )

@@ -2,7 +2,7 @@
 
 The migrations are plain SQL files in `migrations/`, applied in the order of their names by yoyo. yoyo's own lock is a row
 that a killed process would leave behind; an advisory lock, which ends with its connection, is held around it, so a
-stale row can be broken without hurting anybody.
+stale row can be broken safely.
 """
 
 from importlib.resources import as_file, files

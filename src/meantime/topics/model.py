@@ -2,7 +2,7 @@
 
 A *topic* is a timeline; a *message* is a place on it (`at_ms`) with a body. A *lease* is a state of a message: while `at_ms`
 lies ahead and `lock_consumer_id` is set, that consumer alone may decide. `version` counts the mutations of a message, and
-whoever wants to change it says which version they believe in.
+every change names the version that it believes in.
 
 `MessageStage` is what the instant alone does not tell:
 

@@ -202,7 +202,7 @@ def _explain(row: OwnerRow, position: Position | None, now_ms: int) -> str:
 
 
 def _explain_delete(row: OwnerRow, position: Position | None, now_ms: int) -> str:
-    """Deleting again is fine, as long as it is remembered that there was something."""
+    """Deleting again is fine, as long as the id is known as deleted."""
     if position and position.stage == MessageStage.GONE and position.producer_group == row.producer_group:
         return _GONE_ALREADY
     return _explain(row, position, now_ms)
@@ -219,7 +219,7 @@ def _new_position(message: NewMessage) -> Position:
 
 
 def _exists(message: NewMessage, position: Position | None) -> Created:
-    """Where the other one stands is told to its owner only."""
+    """The position of the other message is shown to its owner only."""
     mine = position and position.stage != MessageStage.GONE and position.producer_group == message.producer_group
     if position is None or not mine:
         return Created(message.id, "exists", bucket_id=message.bucket_id)

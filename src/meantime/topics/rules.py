@@ -19,7 +19,7 @@ NOT_HOLDER, STALE_VERSION, EXPIRED, INVALID_TIME = "not_holder", "stale_version"
 
 
 def status(message: Position, now_ms: int) -> str:
-    """The past comes first: a message whose lease has run out is available, whoever held it."""
+    """The past comes first: a message whose lease has ended is available, whichever consumer held it."""
     if message.stage == MessageStage.DEAD or (message.stage == MessageStage.LAST and message.at_ms <= now_ms):
         return DEAD
     if message.at_ms <= now_ms:

@@ -51,7 +51,7 @@ class WorkerRecord(msgspec.Struct, frozen=True):
 
 
 class AppRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is said of the application as a whole."""
+    """Settings of the application as a whole."""
 
     paused: bool = False
 

@@ -148,26 +148,26 @@ class Worker:
             log.error("worker_failed", exc_info=None if isinstance(self._failure, MeantimeError) else error)
             self._stop.set()
 
-    def _begin(self, claims: Sequence[QueueClaim], rested: Callable[[], None]) -> list[Work]:
+    def _begin(self, claims: Sequence[QueueClaim], ended: Callable[[], None]) -> list[Work]:
         """Work on these queues; those of one event type share a stream."""
-        works = [self._work(claim, rested) for claim in claims]
+        works = [self._work(claim, ended) for claim in claims]
         self._feeds.open((work.claim.source, work.inbox) for work in works if isinstance(work, QueueWork))
         return works
 
-    def _work(self, claim: QueueClaim, rested: Callable[[], None]) -> Work:
+    def _work(self, claim: QueueClaim, ended: Callable[[], None]) -> Work:
         job = self._app.jobs.get(claim.source.event_type)
         if job is None:
             log.warning("queue_without_job", queue=claim.queue, event_type=claim.source.event_type)
             return DeclinedQueue()
-        work = QueueWork(claim, job, self._tools, lambda: self._ended(claim.queue, rested))
+        work = QueueWork(claim, job, self._tools, lambda: self._ended(claim.queue, ended))
         self._works[claim.queue] = work
         QUEUES.set(len(self._works))
         return work
 
-    def _ended(self, queue: str, rested: Callable[[], None]) -> None:
+    def _ended(self, queue: str, ended: Callable[[], None]) -> None:
         self._works.pop(queue, None)
         QUEUES.set(len(self._works))
-        rested()
+        ended()
 
     def _positions(self) -> list[QueueClaim]:
         return [work.claim for work in self._works.values()]

@@ -36,7 +36,7 @@ def _import(target: str, name: str, folder: Path) -> ModuleType:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the user's own code it happened, as well as can be told."""
+    """Where in the user's own code it happened, as far as it is known."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     foreign = [frame for frame in frames if "importlib" not in frame.filename and not frame.filename.startswith(ours)]

@@ -14,7 +14,7 @@ from meantime.api.topics.forms import ClaimForm, read_claims, read_drafts
 from meantime.database.arrays import Packed, bools, byte_strings, int8s, texts
 from meantime.errors import Conflict, Invalid, Malformed
 from meantime.topics.drafts import checked, new_id
-from meantime.topics.duties.overload import Overload, Rates, forecast
+from meantime.topics.duties.overload import PredictedOverload, Rates, forecast
 from meantime.topics.leasing.bucket_shares import BucketShares, assign, share_buckets
 from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
 from meantime.topics.leasing.receivers import LeaseStream
@@ -245,8 +245,8 @@ async def test_a_stream_that_was_ended_says_so() -> None:
 
 def test_a_spike_is_seen_before_it_comes() -> None:
     assert forecast([10] * 60, rate=10) is None
-    assert forecast([0] * 30 + [1000] + [0] * 30, rate=10) == Overload(30, 990)
-    assert forecast([5] * 60, rate=0.0) == Overload(0, 300)
+    assert forecast([0] * 30 + [1000] + [0] * 30, rate=10) == PredictedOverload(30, 990)
+    assert forecast([5] * 60, rate=0.0) == PredictedOverload(0, 300)
 
 
 def test_a_rate_rises_at_once_and_falls_slowly() -> None:

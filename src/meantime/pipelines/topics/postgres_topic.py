@@ -26,7 +26,7 @@ from meantime.pipelines.topics.tally import Tally
 from meantime.topics.model import NewMessage, Topic
 from meantime.topics.storage.directory import TopicStore
 from meantime.topics.storage.messages import MessageStore
-from meantime.topics.storage.notifications import CHANNEL, Arrived, Envelope
+from meantime.topics.storage.notifications import CHANNEL, Arrived, NotificationBatch
 
 PAGE = 10_000
 
@@ -103,8 +103,8 @@ class Direct:
         return len(created)
 
     async def _announce(self, soonest_ms: int) -> None:
-        envelope = Envelope(self._sender, [Arrived(self._topic.topic_id, soonest_ms)])
-        payload = msgspec.json.encode(envelope).decode()
+        batch = NotificationBatch(self._sender, [Arrived(self._topic.topic_id, soonest_ms)])
+        payload = msgspec.json.encode(batch).decode()
         await self._statements.run(self._sql["notify"], {"channel": CHANNEL, "payload": payload})
 
     async def _changed(self) -> bool:

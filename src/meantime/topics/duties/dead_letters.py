@@ -100,7 +100,7 @@ class DeadLetters:
         }
         await rows_of(connection, self._sql["drop_forgotten"], targets)
         params = _route(transfers) | {"from_names": texts([one.from_topic.name for one in transfers]), "now_ms": now_ms}
-        rows = await rows_of(connection, self._sql["bury"], params)
+        rows = await rows_of(connection, self._sql["move_dead_letters"], params)
         await self._remember(connection, transfers, {(row[0], row[1]): row[2] for row in rows}, now_ms)
         return {(row[0], row[1]) for row in rows}
 

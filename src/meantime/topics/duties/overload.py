@@ -18,14 +18,14 @@ _WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Overload:
+class PredictedOverload:
     """Begins in so many seconds; at its height so many messages wait."""
 
     in_seconds: int
     excess: int
 
 
-def forecast(due: Sequence[int], rate: float) -> Overload | None:
+def forecast(due: Sequence[int], rate: float) -> PredictedOverload | None:
     """Let the backlog grow by what becomes due and shrink by the rate, second by second."""
     backlog, height, begins = 0.0, 0.0, None
     for second, count in enumerate(due):
@@ -33,7 +33,7 @@ def forecast(due: Sequence[int], rate: float) -> Overload | None:
         if backlog > TOLERATED_FOR * rate:
             begins = second if begins is None else begins
             height = max(height, backlog)
-    return None if begins is None else Overload(begins, int(height))
+    return None if begins is None else PredictedOverload(begins, int(height))
 
 
 class Rates:
@@ -68,10 +68,10 @@ class OverloadForecast:
         self._rates = rates
         self._every = every
 
-    async def run_once(self) -> dict[str, Overload]:
+    async def run_once(self) -> dict[str, PredictedOverload]:
         """The overloads ahead, by topic, of those topics whose consumers finish messages at this node."""
         self._rates.tick(self._every)
-        found: dict[str, Overload] = {}
+        found: dict[str, PredictedOverload] = {}
         for topic_id in self._rates.topics():
             topic = await self._catalog.by_id(topic_id)
             if topic is None:

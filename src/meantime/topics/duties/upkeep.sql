@@ -1,4 +1,4 @@
--- What duties do, in batches and out of everybody's way: rows that somebody else has locked are left for the next time.
+-- What duties do, in batches and without blocking others: rows that another transaction has locked are left for the next time.
 
 -- name: dying
 -- Last attempts whose lease is over.
@@ -7,11 +7,11 @@ WHERE stage = 1 AND at_ms <= %(now_ms)s
 ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: drop_forgotten
--- Makes room for a dead letter whose id was deleted in the topic that it goes to.
+-- Removes a deleted id from the topic that a dead letter of the same id goes to.
 DELETE FROM topic_messages AS m USING unnest(%(topic_ids)s, %(ids)s) AS x (topic_id, id)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 3
 
--- name: bury
+-- name: move_dead_letters
 -- Same id, body and owner in another topic, with its history; the row itself moves, so its body does not.
 UPDATE topic_messages AS m
 SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, version = 1, attempts = 0, stage = 0,
@@ -25,7 +25,7 @@ WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 1
 RETURNING x.topic_id, m.id, m.producer_group, m.bucket_id
 
 -- name: remember
--- The id of a buried message counts as taken where it died, as after a delete.
+-- The id of a dead letter counts as used in the topic where it died, as after a delete.
 INSERT INTO topic_messages
     (topic_id, id, at_ms, due_at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json, producer_group, body)
 SELECT x.topic_id, x.id, x.forget_ms, x.known_ms, 0, 0, 1, 0, 3, false, x.producer_group, ''
@@ -33,7 +33,7 @@ FROM unnest(%(topic_ids)s, %(ids)s, %(groups)s, %(forgets)s, %(knowns)s) AS x (t
 ON CONFLICT (id, topic_id) DO NOTHING
 
 -- name: settle
--- What cannot be buried stays as dead; what has attempts left after all, because the limit was raised, is open again.
+-- What cannot be moved stays as dead; what has attempts left after all, because the limit was raised, is open again.
 UPDATE topic_messages AS m SET stage = x.stage
 FROM unnest(%(topic_ids)s, %(ids)s, %(stages)s) AS x (topic_id, id, stage)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 1 AND m.at_ms <= %(now_ms)s

@@ -20,7 +20,7 @@ class BucketShares:
 
     @property
     def buckets(self) -> tuple[int, ...] | None:
-        """The buckets of this node's consumers, or None when nobody else has any."""
+        """The buckets of this node's consumers, or None when no other node has any."""
         if all(name in self.here for name in self.owners):
             return None
         slices = [self.owners[name] for name in sorted(self.here) if name in self.owners]
@@ -35,9 +35,9 @@ class BucketShares:
 def share_buckets(bucket_count: int, consumers: Sequence[Consumer], node_id: str | None = None) -> BucketShares:
     """As this node sees it. Streams stay, so buckets go to them; pulls get buckets where there are no streams."""
     streams = [consumer for consumer in consumers if consumer.mode == "push"]
-    dealt = streams or list(consumers)
-    owners = bucket_slices(bucket_count, [consumer.consumer_id for consumer in dealt])
-    here = frozenset(one.consumer_id for one in dealt if one.node_id == node_id)
+    sharing = streams or list(consumers)
+    owners = bucket_slices(bucket_count, [consumer.consumer_id for consumer in sharing])
+    here = frozenset(one.consumer_id for one in sharing if one.node_id == node_id)
     return BucketShares(owners, here, exclusive=all(one.node_id == node_id for one in consumers))
 
 

@@ -7,7 +7,7 @@ notification of a message. Two ways lead to a lease. What was prefetched is leas
 consumer that has its bucket. Where more is due than is known, whatever is due is leased in time order by one statement. Both
 check everything again in the database, so two nodes that serve the same topic can only waste time, not lease twice.
 
-Whether this node may lease at all is decided here: nobody is admitted, and nothing is leased, while it is not healthy.
+Whether this node may lease at all is decided here: no receiver is admitted, and nothing is leased, while it is not healthy.
 
 Dead rows, above all those that an old snapshot keeps alive, would have to be skipped at the beginning of every scan. So
 scans start at a floor that follows what was leased. A notification of something below lowers it; and because notifications

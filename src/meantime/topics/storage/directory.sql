@@ -39,7 +39,7 @@ DELETE FROM topics WHERE topic_id = %(topic_id)s AND deleted_at_ms <= %(before_m
 
 -- name: claim_consumer
 -- A consumer has one stream in the whole cluster; one that has been silent for too long is taken for gone, and so is one of a
--- former life of this node.
+-- an earlier session of this node.
 INSERT INTO topic_consumers AS c (topic_id, consumer_id, mode, node_id, session_id, buffer, seen_at_ms)
 VALUES (%(topic_id)s, %(consumer_id)s, %(mode)s, %(node_id)s, %(session_id)s, %(buffer)s, %(now_ms)s)
 ON CONFLICT (topic_id, consumer_id, mode) DO UPDATE
@@ -56,7 +56,7 @@ ON CONFLICT (topic_id, consumer_id, mode) DO UPDATE
 SET node_id = excluded.node_id, session_id = excluded.session_id, seen_at_ms = excluded.seen_at_ms
 
 -- name: beat
--- Sign of life for all streams of this process; what it does not return has been taken over by another node.
+-- Heartbeat of all streams of this process; what it does not return has been taken over by another node.
 UPDATE topic_consumers SET seen_at_ms = %(now_ms)s
 WHERE session_id = %(session_id)s AND mode = 'push'
 RETURNING topic_id, consumer_id
@@ -66,7 +66,7 @@ DELETE FROM topic_consumers
 WHERE topic_id = %(topic_id)s AND consumer_id = %(consumer_id)s AND mode = %(mode)s AND session_id = %(session_id)s
 
 -- name: forget_node
--- A node that starts has no streams yet: what bears its name is of its former life.
+-- A node that starts has no streams yet: what has its name is of an earlier session.
 DELETE FROM topic_consumers WHERE node_id = %(node_id)s AND session_id <> %(session_id)s
 
 -- name: forget_session

@@ -101,7 +101,7 @@ class MessageStore:
     async def lease_due(
         self, topic: Topic, demands: Sequence[LeaseDemand], turns: Sequence[int], window: Window, now_ms: int
     ) -> list[Lease]:
-        """Lease what is due, in time order; message n goes to `takers[turns[n]]`."""
+        """Lease what is due, in time order; message n goes to `demands[turns[n]]`."""
         params = {
             "topic_id": topic.topic_id,
             "now_ms": now_ms,

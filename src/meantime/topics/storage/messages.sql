@@ -65,8 +65,8 @@ WHERE id = ANY (ARRAY(
 RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
 
 -- name: lease_due_exclusive
--- The same where nobody else is known to take from this topic: the rows are not locked first, which is a tenth of the work. A
--- row that somebody changes at this very moment is waited for, and then taken only if it is still due.
+-- The same where no other node is known to lease from this topic: the rows are not locked first, which is a tenth of the work.
+-- A row that another transaction changes at this moment is waited for, and then leased only if it is still due.
 UPDATE topic_messages
 SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
     version = version + 1, attempts = attempts + 1,
@@ -174,7 +174,7 @@ WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT 
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 
 -- name: release
--- On its last attempt a message does not come back: it ends here, and the burial that follows finds it.
+-- On its last attempt a message does not come back: it ends here, and the duty of dead letters finds it.
 UPDATE topic_messages AS m
 SET due_at_ms = NULL, at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE greatest(x.at_ms, %(now_ms)s + 1) END,
     lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1
@@ -275,7 +275,7 @@ SELECT * FROM (
 ORDER BY id LIMIT %(limit)s
 
 -- name: open_slots
--- Messages that nobody holds, from the index alone.
+-- Messages that are not leased, from the index only.
 SELECT (at_ms - %(from_ms)s) / %(step_ms)s AS slot, at_ms <= %(now_ms)s AS past, count(*)
 FROM topic_messages
 WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s

@@ -49,7 +49,7 @@ Subscriber = Callable[[Notification | None], None]
 """Gets None when notifications may have been missed."""
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class NotificationBatch(msgspec.Struct, frozen=True):
     """One payload of NOTIFY. `sender` is the session of a node, which ignores its own."""
 
     sender: str
@@ -96,7 +96,7 @@ class Notifications:
                 log.info("notifications_not_sent", count=len(waiting), detail=error.detail)
 
     def _payloads(self, waiting: list[Notification]) -> list[dict[str, str]]:
-        text = msgspec.json.encode(Envelope(self._sender, waiting))
+        text = msgspec.json.encode(NotificationBatch(self._sender, waiting))
         if len(text) > _MOST_BYTES and len(waiting) > 1:
             half = len(waiting) // 2
             return self._payloads(waiting[:half]) + self._payloads(waiting[half:])
@@ -106,9 +106,9 @@ class Notifications:
         if payload is None:
             self._deliver(None)
             return
-        envelope = msgspec.json.decode(payload, type=Envelope)
-        if envelope.sender != self._sender:
-            for notification in envelope.news:
+        batch = msgspec.json.decode(payload, type=NotificationBatch)
+        if batch.sender != self._sender:
+            for notification in batch.news:
                 self._deliver(notification)
 
     def _deliver(self, notification: Notification | None) -> None:

@@ -1,9 +1,9 @@
-"""One worker's part in sharing out the queues: give up what is no longer its own, then take what is free.
+"""One worker's part in re-balancing the queues: release what the plan gives to others, then claim what is free.
 
-Each round first asks the work on queues that should go to end after its present message, lists the queues that are left in
-the worker's node, and only then lets go of those that have come to rest; then takes what the plan gives it and nobody has,
-lists that too, and only then begins to work on it. So the worker's node never names a queue that another one may have. A
-round waits for ZooKeeper and for nothing else; who has something never sleeps. What is taken by somebody is watched.
+Each round first stops the work on queues that should go, after its present message; lists the queues that are left in the
+worker's node, and only then releases those whose work has ended. Then it claims what the plan gives it and no other worker
+owns, lists that too, and only then begins to work on it. So the worker's node never names a queue that another may own. A
+round waits for ZooKeeper and for nothing else. A queue that another worker still owns is watched.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Work(Protocol):
 
 
 Begin = Callable[[Sequence[QueueClaim], Callable[[], None]], Sequence[Work]]
-"""Begin to work on these queues; call back whenever one of them has come to rest."""
+"""Begin to work on these queues; call back whenever the work on one of them has ended."""
 
 
 class Balancer:
@@ -69,7 +69,7 @@ class Balancer:
         self._not_before: dict[str, float] = {}
 
     @property
-    def empty_handed(self) -> bool:
+    def owns_nothing(self) -> bool:
         return not self.claims and self._declared == []
 
     async def run(self) -> None:
@@ -115,12 +115,12 @@ class Balancer:
         for queue, work in self._works.items():
             if queue not in targets:
                 work.stop()
-        at_rest = [queue for queue in self.claims if self._may_go(queue, targets)]
-        if not at_rest:
+        ended = [queue for queue in self.claims if self._may_go(queue, targets)]
+        if not ended:
             return
-        await self._declare([queue for queue in self.claims if queue not in at_rest])
-        await asyncio.gather(*(self.claims[queue].release() for queue in at_rest))
-        for queue in at_rest:
+        await self._declare([queue for queue in self.claims if queue not in ended])
+        await asyncio.gather(*(self.claims[queue].release() for queue in ended))
+        for queue in ended:
             del self.claims[queue]
             self._works.pop(queue, None)
             if queue in targets:

@@ -1,7 +1,7 @@
-"""A queue in the hands of one worker.
+"""A queue that one worker owns.
 
     free ──► taken ──► released          the worker gave it up
-               └─────► ended             its session is over, or somebody removed the owner node
+               └─────► ended             its session is over, or the owner node was removed
 
 The owner node `owners/<queue>` is ephemeral and can be made once: no two workers have a queue at the same time. Taking a
 queue writes its record anew, so that every version a former owner knows is stale, and each checkpoint names the version
@@ -24,17 +24,17 @@ log = structlog.get_logger(__name__)
 
 
 class ClaimEnded(Exception):
-    """The queue belongs to nobody or to somebody else."""
+    """The queue is not owned by this worker any more."""
 
 
 async def take(
     store: AppStore, queue: str, worker: str, liveness: SessionLiveness, changed: Watch, source: QueueSource | None = None
 ) -> "QueueClaim | None":
-    """The queue, or None while somebody has it; `changed` is called when either may be different. `source` is for a record
-    that says nothing but `last`."""
+    """The queue, or None while another worker owns it; `changed` is called when either may be different. `source` is for a
+    record that says nothing but `last`."""
     path = store.layout.owner(queue)
     node = None
-    while node is None:  # let go between the attempt and the look: nobody would say so again
+    while node is None:  # released between the attempt and the look: no watch would fire
         with suppress(Conflict):  # perhaps with this session: an earlier attempt whose answer was lost
             await store.session.create(path, worker.encode(), ephemeral=True)
         node = await store.session.exists(path, changed)
@@ -62,7 +62,7 @@ class QueueClaim:
         self.queue = queue
         self.record = QueueRecord()
         self.stale = False
-        """Set by the bell: look at the record before the next message."""
+        """Set when the owner node changes: read the record before the next message."""
         self._store = store
         self._session: Session = store.session
         self._session_id = store.session.id
@@ -78,7 +78,7 @@ class QueueClaim:
         return self.record.source
 
     async def begin(self) -> None:
-        """Read the record and write it again: from here on nobody else's version is good."""
+        """Read the record and write it again: from here on every other version is stale."""
         while True:
             found = await self._read()
             try:
@@ -89,7 +89,7 @@ class QueueClaim:
             return
 
     async def _read(self) -> Versioned:
-        """The record, complete: whoever writes one by hand may leave out where its messages come from."""
+        """The record, complete: one that was written by hand may leave out where its messages come from."""
         found = await self._store.queue(self.queue)
         if found.record.event_type:
             self._source = found.record.source

@@ -1,6 +1,6 @@
 """One process as a worker of an application, from joining to handing over, as often as its session makes it necessary.
 
-    waiting ──► joined ──► retiring ──► gone       told to stop: works are ended, queues given up, the node removed
+    waiting ──► joined ──► retiring ──► gone       stopped: work is ended, queues given up, the node removed
        ▲          │
        └──────────┘ the session is lost: everything is dropped where it stands, and it joins again under another name
 
@@ -99,7 +99,7 @@ class Membership:
     async def _retire(self, planner: Planner, balancer: Balancer, parts: "list[asyncio.Task[Any]]") -> None:
         log.info("handing_over", worker=self.name, queues=len(balancer.claims))
         planner.retire()
-        while not balancer.empty_handed and not any(part.done() for part in parts):
+        while not balancer.owns_nothing and not any(part.done() for part in parts):
             rest = asyncio.create_task(balancer.rounds.beyond(balancer.rounds.count))
             await asyncio.wait({rest, *parts}, return_when=asyncio.FIRST_COMPLETED)
             rest.cancel()
@@ -125,7 +125,7 @@ class Membership:
         log.info("left", worker=self.name)
 
     async def _clear_away(self) -> None:
-        """A session that was given up for lost may have come back, with the nodes of a life that is over."""
+        """A session that counted as lost may have come back, with the nodes that it had before."""
         if self._left_behind is None or self._left_behind[0] != self._session.id:
             return
         for name in await self._store.workers():

@@ -3,7 +3,7 @@
     waiting for a message ──► job ──► recorded ──► waiting …          in order, one at a time
                                └────► failed ──► passed on or blocking, then recorded
 
-It ends after the present message when it is told to stop, at once when the queue is lost, and for good when the job raises
+It ends after the present message when it is stopped, at once when the queue is lost, and for good when the job raises
 `StopWorker`; what was not recorded is processed again by the next owner of the queue.
 """
 
@@ -54,13 +54,13 @@ class QueueTools:
 class QueueWork:
     """Fulfils `balancer.Work`."""
 
-    def __init__(self, claim: QueueClaim, job: Job, tools: QueueTools, rested: Callable[[], None]) -> None:
+    def __init__(self, claim: QueueClaim, job: Job, tools: QueueTools, ended: Callable[[], None]) -> None:
         self.claim = claim
         self.inbox = self._new_inbox(claim)
         self.done = False
         self._job = job
         self._tools = tools
-        self._rested = rested
+        self._ended = ended
         self._stopping = False
         self._pulse = Pulse()
         self._unrecorded: Message | None = None
@@ -94,7 +94,7 @@ class QueueWork:
             self._tools.gate.unsubscribe(self.wake)
             self.inbox.close()
             self.done = True
-            self._rested()
+            self._ended()
 
     async def _work_off(self) -> None:
         while await self._may_go_on():
