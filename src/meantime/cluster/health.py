@@ -209,10 +209,8 @@ class StorageWatch:
         """Seconds without an answer; None while it answers."""
         return None if self._missing_since is None else time.monotonic() - self._missing_since
 
-    async def run(self) -> None:
-        while True:
-            self._note(await self._answers())
-            await asyncio.sleep(STORAGE_ASKED_EVERY)
+    async def run_once(self) -> None:
+        self._note(await self._answers())
 
     async def _answers(self) -> bool:
         try:

@@ -18,14 +18,14 @@ import structlog
 
 from meantime.cluster import meters
 from meantime.cluster.clock import ClusterClock, LocalClock, estimate_cluster_time, steady_us
-from meantime.cluster.health import Health, HealthLimits, HealthSigns, HealthVerdict, StorageWatch
+from meantime.cluster.health import STORAGE_ASKED_EVERY, Health, HealthLimits, HealthSigns, HealthVerdict, StorageWatch
 from meantime.cluster.peers import PeerOptions, Peers, open_peers
 from meantime.coordination.membership import Member, Members, Reason, open_members
 from meantime.coordination.session import Session
 from meantime.coordination.structure import version_of
 from meantime.coordination.views import Directory
 from meantime.errors import CoordinationLost
-from meantime.tasks import running
+from meantime.tasks import Duty, on_duty, running
 
 log = structlog.get_logger(__name__)
 
@@ -254,6 +254,6 @@ async def open_cluster(
         peers = await open(open_peers(options.peers))
         storage = StorageWatch(database_ok)
         view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage)
-        await open(running(storage.run(), name="storage watch"))
+        await open(on_duty([Duty("storage watch", storage.run_once, STORAGE_ASKED_EVERY)], failed=lambda _: None))
         await open(running(view.run(), name="cluster view"))
         yield view

@@ -313,3 +313,24 @@ async def test_a_degraded_node_refuses_what_needs_its_clock(node: TopicsNode, to
         assert await node.topics.dead_letters.run_once() == 0
     finally:
         node.health.healthy = True
+
+
+async def test_a_holder_at_a_degraded_node_may_name_instants_but_not_relative_ones(node: TopicsNode, topic: str) -> None:
+    http = node.http
+    await create(http, topic, {"id": "a", "after_ms": 0})
+    pulled = await http.post(f"/topics/{topic}/leases", json={"consumer_id": "c", "wait_ms": 10_000})
+    (lease,) = pulled.json()["leases"]
+    claim = {"id": "a", "version": lease["version"]}
+    node.health.healthy = False
+    try:
+        for action in ("extend", "release"):
+            relative = {"consumer_id": "c", "leases": [claim | {"after_ms": 5_000}]}
+            refused = await http.post(f"/topics/{topic}/leases/{action}", json=relative)
+            assert (refused.status_code, refused.json()["code"]) == (503, "degraded")
+        absolute = {"consumer_id": "c", "leases": [claim | {"at_ms": lease["at_ms"] + 5_000}]}
+        (extended,) = (await http.post(f"/topics/{topic}/leases/extend", json=absolute)).json()["results"]
+        assert (extended["status"], extended["at_ms"]) == ("ok", lease["at_ms"] + 5_000)
+        done = {"consumer_id": "c", "leases": [{"id": "a", "version": extended["version"]}]}
+        assert (await http.post(f"/topics/{topic}/leases/delete", json=done)).json()["results"][0]["status"] == "ok"
+    finally:
+        node.health.healthy = True
