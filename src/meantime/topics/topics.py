@@ -4,6 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from meantime.clock import Clock
 from meantime.database.statements import open_statements
@@ -71,10 +72,9 @@ async def open_topics(
         messages = MessageStore(statements, options.remember_deleted_ms)
         consumers = Consumers(registry, clock, notifications, node_id)
         counts, rates, instants = MessageCounts(statements, clock), Rates(), Instants(clock, require_healthy)
-
-        def dispatcher(name: str) -> LeaseDispatcher:
-            return LeaseDispatcher(name, catalog, messages, clock, require_healthy)
-
+        dispatcher = partial(
+            LeaseDispatcher, catalog=catalog, messages=messages, clock=clock, require_healthy=require_healthy
+        )
         dispatchers = LeaseDispatchers(dispatcher, consumers, notifications, clock, node_id)
         dead_letters = DeadLetters(statements, catalog, clock, dispatchers.arrived)
         effects = Effects(dispatchers.arrived, dispatchers.leases_changed, rates.finished, dead_letters.run_once)
@@ -89,8 +89,8 @@ async def open_topics(
             messages=messages,
             consumers=consumers,
         )
-        overload = OverloadForecast(catalog, counts, rates, options.forecast_every)
         purge = Purge(statements, topic_store, registry, clock, require_healthy)
+        overload = OverloadForecast(catalog, counts, rates, options.forecast_every)
         duties = _duties(topics, purge, overload, options)
         async with on_duty(duties, lambda name: DUTY_FAILURES.labels(name).inc()):
             try:
