@@ -102,7 +102,7 @@ def root_in(zookeeper: ZooKeeperProcess) -> str:
 
 
 async def test_three_processes_acknowledge_every_step_of_every_switch(zookeeper) -> None:
-    """How long that takes is measured in bench/barrier.py."""
+    """How long that takes is measured in bench/nodes.py."""
     hosts = root_in(zookeeper)
     with participants(hosts, "node-2", "node-3"):
         async with initiator(hosts) as node:
