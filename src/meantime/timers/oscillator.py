@@ -1,5 +1,4 @@
-"""The oscillator: every second is written to its topic once, ahead of cluster time by the lead,
-with no gap.
+"""The oscillator: every second is written to its topic once, ahead of cluster time by the lead, with no gap.
 
     standby ──elected──► open the topic (fences whoever wrote before) ──► read its last second ──► write on, second by second
        ▲                                                                                            │
@@ -37,7 +36,7 @@ OpenTickTopic = Callable[[], AbstractAsyncContextManager[TickTopic]]
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What the leader tells after each write."""
+    """What the leader reports after each write."""
 
     last: int
     written_at_ms: int

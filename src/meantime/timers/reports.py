@@ -1,4 +1,4 @@
-"""What the processes of timers say of themselves, for `/timers/status` and for each other."""
+"""What the processes of timers report of themselves, for `/timers/status` and for each other."""
 
 import msgspec
 
@@ -49,13 +49,3 @@ class Reported(msgspec.Struct, frozen=True):
     name: str
     at_ms: int
     report: Report
-
-
-def quantile(counts: dict[int, int], part: float) -> int:
-    """The least value that `part` of the counted values do not exceed; 0 without any."""
-    left = part * sum(counts.values())
-    for value in sorted(counts):
-        left -= counts[value]
-        if left <= 0:
-            return value
-    return 0

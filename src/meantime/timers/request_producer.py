@@ -27,7 +27,7 @@ class _Pending:
         self.newest_ms = 0
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    def heard(self, error: KafkaError | None, message: Message) -> None:
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called on the event loop, by `poll`."""
         if error is not None:
             self.fail(StorageUnavailable(f"Kafka did not take the request: {error.str()}"))
@@ -82,7 +82,7 @@ class RequestProducer:
         return await self._write([(str(timer.second), b"", ("cancel", timer.token))])
 
     async def poll(self) -> None:
-        """Hear from Kafka, for ever."""
+        """Fetch delivery reports, for ever."""
         while True:
             if not self._in_flight:
                 self._arrived.clear()
@@ -100,7 +100,7 @@ class RequestProducer:
         self._arrived.set()
         try:
             for key, value, header in requests:
-                producer.produce(REQUEST, value, key, headers=[header], on_delivery=pending.heard)
+                producer.produce(REQUEST, value, key, headers=[header], on_delivery=pending.delivered)
             return await pending.done
         except BufferError as error:
             raise StorageUnavailable("Kafka takes requests more slowly than they come") from error

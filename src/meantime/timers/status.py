@@ -1,4 +1,4 @@
-"""How timers are: what each process last said, put together, watched and exported."""
+"""How timers are: the last report of each process, put together, watched and exported."""
 
 import asyncio
 from collections import Counter
@@ -13,6 +13,7 @@ from meantime.coordination.election import Election
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, StorageUnavailable
 from meantime.metrics import REGISTRY
+from meantime.timers.lateness import quantile
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import (
     DispatcherReport,
@@ -20,7 +21,6 @@ from meantime.timers.reports import (
     LedgerReport,
     OscillatorReport,
     Reported,
-    quantile,
 )
 
 log = structlog.get_logger(__name__)

@@ -8,12 +8,11 @@ from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.timers.dispatching.background_work import state_by_ledger
 from meantime.timers.dispatching.held_timers import HeldTimer
-from meantime.timers.dispatching.lateness import LatenessCounts
 from meantime.timers.dispatching.request_coverage import CancelsAheadOfJoin, RequestCoverage, far_from
 from meantime.timers.future import encode
+from meantime.timers.lateness import LatenessCounts, quantile
 from meantime.timers.ledger.account import LedgerBatch
 from meantime.timers.model import CancelRequest, Future, LedgerEntry, Record, TimerId, TimerLimits, TimerOutcomes, TimerState
-from meantime.timers.reports import quantile
 from meantime.timers.requesting import pick
 from meantime.timers.status import (
     DispatcherStatus,

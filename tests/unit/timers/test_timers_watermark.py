@@ -56,6 +56,6 @@ def test_the_words_of_spark_are_understood(told):
         "numInputRows": 7,
         "sources": [{"endOffset": offsets, "latestOffset": offsets}, {"endOffset": {"oscillator": {"0": 9}}}],
     }
-    hearing.hear(msgspec.json.encode(words).decode())
-    hearing.hear(msgspec.json.encode({**words, "eventTime": {"max": "2023-11-14T22:13:25.000Z"}}).decode())
+    hearing.on_batch(msgspec.json.encode(words).decode())
+    hearing.on_batch(msgspec.json.encode({**words, "eventTime": {"max": "2023-11-14T22:13:25.000Z"}}).decode())
     assert [(report.places, report.through) for report in told] == [({0: 3, 1: 4}, {}), ({0: 3, 1: 4}, {0: 3, 1: 4})]

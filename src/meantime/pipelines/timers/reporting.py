@@ -20,25 +20,25 @@ LAG = Gauge("meantime_futures_lag", "Requests that are not joined yet.", registr
 
 
 class FuturesListener:
-    """Hears Spark's own words and calls `tell`, from a thread of Spark's. `through` is what an earlier process told last."""
+    """Gets Spark's progress and calls `report`, in a thread of Spark's. `through`: what an earlier process reported last."""
 
-    def __init__(self, options: FuturesOptions, through: Mapping[int, int], tell: Callable[[FuturesReport], None]) -> None:
+    def __init__(self, options: FuturesOptions, through: Mapping[int, int], report: Callable[[FuturesReport], None]) -> None:
         self._options = options
-        self._passage = JoinWatermark(through)
-        self._tell = tell
+        self._watermark = JoinWatermark(through)
+        self._report = report
         self._batches = 0
 
-    def hear(self, progress: str) -> None:
+    def on_batch(self, progress: str) -> None:
         self._batches += 1
-        heard = msgspec.json.decode(progress, type=BatchProgress)
-        report = report_of(heard, self._batches)
+        batch = msgspec.json.decode(progress, type=BatchProgress)
+        report = report_of(batch, self._batches)
         # The tasks have looked at the clock before now, so they cannot have chosen a later tick.
-        through = self._passage.batch(report.places, upcoming(time.time(), self._options), heard.last_tick)
+        through = self._watermark.batch(report.places, upcoming(time.time(), self._options), batch.last_tick)
         report = msgspec.structs.replace(report, through=through)
         BATCH.set(report.batch_ms / 1000)
         STATE.set(report.state_rows)
         LAG.set(report.lag)
-        self._tell(report)
+        self._report(report)
 
 
 class OperatorProgress(msgspec.Struct, frozen=True, rename="camel"):

@@ -94,7 +94,7 @@ def _listen(
     spark: "SparkSession", options: FuturesOptions, through: Mapping[int, int], reports: "asyncio.Queue[FuturesReport]"
 ) -> None:
     loop = asyncio.get_running_loop()
-    hear(spark, FuturesListener(options, through, lambda report: _hand_over(loop, reports, report)).hear)
+    hear(spark, FuturesListener(options, through, lambda report: _hand_over(loop, reports, report)).on_batch)
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, reports: "asyncio.Queue[FuturesReport]", report: FuturesReport) -> None:

@@ -1,7 +1,7 @@
 """Delivering a batch although its topics refuse single callbacks.
 
 A transaction is all or nothing, so one callback that its topic refuses would hold up all others. What goes to other topics
-is sent without it; what goes to that topic is tried in halves, until the culprit stands alone and is rejected.
+is sent without it; what goes to that topic is tried in halves, until the one that is refused is found and rejected.
 """
 
 import time

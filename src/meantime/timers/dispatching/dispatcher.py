@@ -14,14 +14,15 @@ from threading import Event
 import structlog
 
 from meantime.clock import Clock
+from meantime.timers.dispatching import pacing
 from meantime.timers.dispatching.background_work import BackgroundWork, WorkResult
 from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, near_or_empty
 from meantime.timers.dispatching.delivery import CallbackTopics, TimerDelivery, missing_topic
 from meantime.timers.dispatching.done_consumer import DoneConsumer
 from meantime.timers.dispatching.held_timers import HeldTimer, HeldTimers, Span
-from meantime.timers.dispatching.lateness import LatenessCounts
 from meantime.timers.dispatching.request_coverage import CancelsAheadOfJoin, far_from
 from meantime.timers.dispatching.transaction import FiredTimers, FiringTransaction, OutcomeBatch, TransactionAborted
+from meantime.timers.lateness import LatenessCounts
 from meantime.timers.model import CancelRequest, Record, SetRequest, TimerLimits
 from meantime.timers.reports import DispatcherReport
 from meantime.timers.rules import IN_TIME_MS, event_type_of, read, read_due, set_by, share_of
@@ -30,10 +31,6 @@ from meantime.timers.topics import REQUEST
 log = structlog.get_logger(__name__)
 
 EVENTS_AT_ONCE = 1000
-TAKEN_A_MS, LEAST_TAKEN, MOST_TAKEN = 40, 100, 2000
-"""Requests that can be taken in within a millisecond; and the bounds of one step."""
-LOADED_A_MS, LEAST_AHEAD_MS, MOST_AHEAD_MS = 100, 15, 800
-"""Timers that can be loaded within a millisecond; and the bounds of how long before their second that is begun."""
 ASKED_LATER_MS = 100
 """A cancel that Kafka had in time must be before the end that is asked for. Its clock may be behind, and between looking at
 it and writing a record it may have to wait for a processor."""
@@ -95,7 +92,7 @@ class TimerDispatcher:
         self.report = DispatcherReport()
 
     def run(self, stop: Event) -> None:
-        """Until `stop` is set; whatever goes wrong for good is raised, and another dispatcher may be made."""
+        """Until `stop` is set; whatever goes wrong for good is raised, and the supervisor starts another dispatcher."""
         self._clients.transaction.open()
         self._follow_requests(self._background.through)
         self._clients.due.subscribe(self._begin, self._leave)
@@ -111,7 +108,7 @@ class TimerDispatcher:
             return
         self._housekeeping(now_ms)
         busy = self._take_requests(now_ms)
-        self._take_due(now_ms, 0.0 if busy else self._pause(now_ms))
+        self._take_due(now_ms, 0.0 if busy else pacing.pause(self._left_ms(now_ms), self._options.longest_pause))
 
     def _follow_requests(self, through: Mapping[int, int]) -> None:
         """From where the Spark job stands: what has come through it lies in `timer-due`."""
@@ -121,7 +118,7 @@ class TimerDispatcher:
         self._far = CancelsAheadOfJoin()
         self._clients.requests.start(self._topics.partitions(REQUEST), through, now_ms - self._options.look_back_ms)
 
-    # Shares come and go
+    # Partitions come and go
 
     def _begin(self, number: int) -> int:
         # Its cancels and near timers were another dispatcher's to remember, until now. Where the Spark job stands is looked
@@ -164,7 +161,7 @@ class TimerDispatcher:
         which does not forget; one that has been read here is known by then."""
         near = now_ms // 1000 + self._near_s
         taken = 0
-        for messages in self._clients.requests.poll(self._room(now_ms)):
+        for messages in self._clients.requests.poll(pacing.room(self._left_ms(now_ms))):
             taken += len(messages)
             for record in near_or_empty(messages, near):
                 self._take_request(record, near, now_ms)
@@ -216,8 +213,7 @@ class TimerDispatcher:
 
     def _loading_ms(self, upcoming: int) -> int:
         """When to begin to load the timers of a second."""
-        waiting = sum(share.waiting(upcoming) for share in self._shares.values())
-        return upcoming * 1000 - min(LEAST_AHEAD_MS + waiting // LOADED_A_MS, MOST_AHEAD_MS)
+        return pacing.loading_ms(upcoming, sum(share.waiting(upcoming) for share in self._shares.values()))
 
     def _set_aside(self, batch: OutcomeBatch) -> None:
         """What goes to event types is published elsewhere; what has nowhere to go is refused."""
@@ -300,17 +296,10 @@ class TimerDispatcher:
 
     # Housekeeping
 
-    def _pause(self, now_ms: int) -> float:
-        """How long there is nothing to load."""
+    def _left_ms(self, now_ms: int) -> int | None:
+        """How long there is nothing to load; None while nothing is held."""
         upcoming = self._next_second()
-        left = self._options.longest_pause if upcoming is None else (self._loading_ms(upcoming) - now_ms) / 1000
-        return min(max(left, 0.001), self._options.longest_pause)
-
-    def _room(self, now_ms: int) -> int:
-        """How many requests can be taken in before there is something to load."""
-        upcoming = self._next_second()
-        left_ms = 1000 if upcoming is None else self._loading_ms(upcoming) - now_ms
-        return min(max(left_ms * TAKEN_A_MS, LEAST_TAKEN), MOST_TAKEN)
+        return None if upcoming is None else self._loading_ms(upcoming) - now_ms
 
     def _next_second(self) -> int | None:
         seconds = (share.next_second() for share in self._shares.values())

@@ -1,4 +1,4 @@
-"""Rebuilding the memory of a share from `timer-done`, when it comes to this dispatcher.
+"""Which timers of a partition have ended, read from `timer-done` when the partition comes to this dispatcher.
 
 It is read after Kafka has settled whatever the previous owner had begun, so it is complete. The window counts back from the
 last thing that ended, not from now: while nobody fired, nothing is missing.
@@ -38,7 +38,7 @@ class DoneConsumer:
         )
 
     def rebuild(self, share: int, remember_ms: int, now_ms: int) -> tuple[EndedTimers, int]:
-        """The memory, and the place in `timer-done` from which on it is complete."""
+        """The timers that have ended, and the offset of `timer-done` from which on they are complete."""
         place = TopicPartition(DONE, share)
         low, high = self._consumer.get_watermark_offsets(place, ANSWER_WITHIN)
         newest_ms = self._newest_ms(share, low, high)

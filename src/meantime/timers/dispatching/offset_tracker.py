@@ -33,7 +33,7 @@ class OffsetTracker:
 
     @property
     def moved(self) -> bool:
-        """Whether the position has changed since it was last `mark_committed`."""
+        """Whether the position has changed since it was last committed."""
         return self.position != self._committed
 
     def mark_committed(self, position: int) -> None:

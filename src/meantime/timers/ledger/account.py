@@ -6,7 +6,7 @@
 
 The invariant: what is in the tables is exactly what was read up to the places in the tables. Two ledgers may read the same
 by mistake; the one that comes second changes nothing. It also refuses requests whose message cannot be opened: the Spark job
-does not look inside. That is said to `timer-rejected` before it is written down, so it may be said twice after a crash.
+does not look inside. They go to `timer-rejected` before this is written down, so they may go there twice after a crash.
 """
 
 from collections.abc import Iterable, Mapping

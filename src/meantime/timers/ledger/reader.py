@@ -43,7 +43,7 @@ class LedgerOptions:
 
 
 class LedgerReader:
-    """Reading, rejecting and writing, again and again."""
+    """Reads, rejects and writes, again and again."""
 
     def __init__(self, storage: Storage, ledger: LedgerWriter, store: LedgerStore, options: LedgerOptions) -> None:
         self._ledger = ledger

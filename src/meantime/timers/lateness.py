@@ -25,3 +25,13 @@ class LatenessCounts:
             if number > oldest:
                 total.update(counts)
         return dict(total)
+
+
+def quantile(counts: dict[int, int], part: float) -> int:
+    """The least value that `part` of the counted values do not exceed; 0 without any."""
+    left = part * sum(counts.values())
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    return 0
