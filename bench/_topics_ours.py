@@ -11,7 +11,7 @@ import psycopg
 from meantime import AsyncClient
 from meantime.database.migrate import migrate
 from meantime.database.statements import Statements
-from meantime.sdk.calls.scheduling import MessageDraft
+from meantime.sdk.calls.scheduling import Draft
 from meantime.sdk.messages import LeasedMessage
 from meantime.topics.drafts import new_id
 from meantime.topics.leasing.dispatcher import FLOOR_MARGIN_MS
@@ -100,10 +100,10 @@ class Http:
         self._client = client
         self._topic = topic
 
-    def prepare(self, count: int) -> list[MessageDraft]:
-        return [MessageDraft("x" * 198, after=0)] * count
+    def prepare(self, count: int) -> list[Draft]:
+        return [Draft("x" * 198, after=0)] * count
 
-    async def create(self, prepared: list[MessageDraft]) -> None:
+    async def create(self, prepared: list[Draft]) -> None:
         results = await self._client.schedule_many(self._topic, prepared)
         assert all(result.status == "created" for result in results)
 
