@@ -57,7 +57,7 @@ down: $(READY) ## Stop what `make up` or `meantime up --detach` started
 
 # Much of a service test is waiting, so LANES files run at a time, the long ones first.
 test: check $(PREPARED) ## Everything: checks, then tests against real ZooKeeper, Kafka, PostgreSQL and Spark
-	$(BIN)/pytest -n $(LANES) --dist loadgroup --no-loadscope-reorder $(SERVICES)
+	$(BIN)/pytest -n $(LANES) --dist loadfile --no-loadscope-reorder $(SERVICES)
 
 check: $(READY) ## Formatting, lint, types, layers and unit tests
 	@$(MAKE) --no-print-directory --jobs 2 static unit

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +24,7 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadFileScheduling
 
 from meantime.stack.control import Status, status
 from meantime.stack.folder import Folder
@@ -66,16 +67,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         time.sleep(0.5)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long begin first, so that no lane is still busy with one when the others have nothing left. Those
     of one `lane` follow each other; tests of a file keep their order."""
     longest: dict[str, float] = {}
     for item in items:
-        lane = lane_of(item)
-        longest[lane] = max(longest.get(lane, 0.0), _takes(item))
-        if lane != _file(item):
-            item.add_marker(pytest.mark.xdist_group(lane))
+        longest[lane_of(item)] = max(longest.get(lane_of(item), 0.0), _takes(item))
     items.sort(key=lambda item: (-longest[lane_of(item)], lane_of(item), -_takes(item), _file(item)))
 
 
@@ -94,17 +91,24 @@ def _file(item: pytest.Item | pytest.Collector) -> str:
     return item.nodeid.partition("::")[0]
 
 
-class Lanes(LoadGroupScheduling):
-    """A worker takes a file at a time, or all files of one lane; of these the node ids end in `@lane`."""
+class Lanes(LoadFileScheduling):
+    """A worker takes a file at a time, or all files of one lane. Who deals them out knows only the names of tests, so the
+    marker is read in the text of the file."""
 
     def _split_scope(self, nodeid: str) -> str:
-        scope = super()._split_scope(nodeid)
-        return nodeid.partition("::")[0] if scope == nodeid else scope
+        file = nodeid.partition("::")[0]
+        return _lane_in(self.config.rootpath / file) or file
+
+
+@cache
+def _lane_in(file: Path) -> str | None:
+    found = re.search(r"^pytestmark = .*\bmark\.lane\(\"(\w+)\"\)", file.read_text("utf-8"), re.MULTILINE)
+    return found[1] if found else None
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
-    return Lanes(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 TURN = pytest.StashKey[IO[str]]()
