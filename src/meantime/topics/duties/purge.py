@@ -8,6 +8,7 @@ import structlog
 from meantime.clock import Clock
 from meantime.database.queries import load
 from meantime.database.statements import Statements
+from meantime.errors import Degraded
 from meantime.topics.storage.directory import ConsumerRegistry, DeletedTopic, TopicStore
 
 BATCH = 5_000
@@ -36,8 +37,11 @@ class Purge:
         self._sql = load("meantime.topics.duties", "upkeep.sql")
 
     async def run_once(self) -> int:
-        """How many messages were removed. A node that does not trust its clock removes nothing: raises `Degraded`."""
-        self._require_healthy()
+        """How many messages were removed. A node that does not trust its clock removes nothing."""
+        try:
+            self._require_healthy()
+        except Degraded:
+            return 0
         removed = await self._in_batches("forget", {"now_ms": self._clock.now_ms()})
         for topic in await self._topic_store.all_deleted():
             removed += await self._clear(topic)
