@@ -11,7 +11,7 @@ import psycopg
 from meantime import AsyncClient
 from meantime.database.migrate import migrate
 from meantime.database.statements import Statements
-from meantime.sdk.calls.scheduling import Draft
+from meantime.sdk.calls.topics import Draft
 from meantime.sdk.messages import LeasedMessage
 from meantime.topics.drafts import new_id
 from meantime.topics.leasing.dispatcher import FLOOR_MARGIN_MS

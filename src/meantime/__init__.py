@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from meantime.errors import LeaseLost, MeantimeError, PublishFailed, Unreachable
     from meantime.sdk.async_client import AsyncClient
-    from meantime.sdk.calls.scheduling import Draft
     from meantime.sdk.calls.timers import TimerDraft
+    from meantime.sdk.calls.topics import Draft
     from meantime.sdk.client import Client
     from meantime.sdk.consuming.async_lease import AsyncLease
     from meantime.sdk.consuming.lease import Lease
@@ -49,7 +49,7 @@ _HOME = {
     "AsyncLease": "meantime.sdk.consuming.async_lease",
     "Client": "meantime.sdk.client",
     "Cursor": "meantime.sdk.model",
-    "Draft": "meantime.sdk.calls.scheduling",
+    "Draft": "meantime.sdk.calls.topics",
     "EventType": "meantime.sdk.model",
     "Lease": "meantime.sdk.consuming.lease",
     "LeaseLost": "meantime.errors",

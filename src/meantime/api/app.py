@@ -9,7 +9,7 @@ from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
 
 from meantime import __version__
-from meantime.api import common, timers
+from meantime.api import node, timers
 from meantime.api.problems import HANDLERS
 from meantime.api.schema_page import SchemaDocument, SchemaPage
 from meantime.api.streams import cursors, event_types, publishing, reading, storages, timelines
@@ -23,7 +23,7 @@ from meantime.topics.topics import Topics
 from meantime.workers.inspection import Apps
 
 ROUTES: list[Any] = [
-    *common.ROUTES,
+    *node.ROUTES,
     *event_types.ROUTES,
     *publishing.ROUTES,
     *reading.ROUTES,

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from meantime import __version__
-from meantime.cli.exits import INTERRUPTED, READER_GONE, epilog, exit_of
+from meantime.cli.exit_codes import INTERRUPTED, READER_GONE, epilog, exit_of
 from meantime.cli.output import drop_output
 from meantime.errors import MeantimeError
 
@@ -34,7 +34,7 @@ COMMANDS = {
     "pipelines": ("pipeline",),
     "bench": ("bench",),
     "chaos": ("chaos",),
-    "guidance": ("completion", "help"),
+    "help": ("completion", "help"),
 }
 """The modules, and which of them has which command."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import typer
 
-from meantime.cli.exits import READER_GONE
+from meantime.cli.exit_codes import READER_GONE
 
 
 def on_terminal() -> bool:

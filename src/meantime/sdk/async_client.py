@@ -9,7 +9,10 @@ from typing import Self, Unpack
 import httpx
 import structlog
 
-from meantime.sdk.calls import cluster, cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.calls import cluster, cursors, streams, timers
+from meantime.sdk.calls import leases as lease_calls
+from meantime.sdk.calls import subscriptions as subscription_calls
+from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.consuming.async_lease import AsyncLease
 from meantime.sdk.consuming.consumer import ConsumeOptions, ConsumeSettings, Consuming
 from meantime.sdk.core import Core, Identity
@@ -75,36 +78,36 @@ class AsyncClient(AsyncSender):
     switch = async_method(streams.switch)
     switches = async_method(streams.switches)
 
-    subscribe = async_method(subscribing.subscribe)
-    subscriptions = async_method(subscribing.subscriptions)
-    subscription = async_method(subscribing.subscription)
-    delete_subscription = async_method(subscribing.delete_subscription)
-    subscription_stats = async_method(subscribing.subscription_stats)
-    committed_cursors = async_method(subscribing.committed_cursors)
-    commit = async_method(subscribing.commit)
-    commit_cursors = async_method(subscribing.commit_cursors)
-    reset_cursors = async_method(subscribing.reset_cursors)
+    subscribe = async_method(subscription_calls.subscribe)
+    subscriptions = async_method(subscription_calls.subscriptions)
+    subscription = async_method(subscription_calls.subscription)
+    delete_subscription = async_method(subscription_calls.delete_subscription)
+    subscription_stats = async_method(subscription_calls.subscription_stats)
+    committed_cursors = async_method(subscription_calls.committed_cursors)
+    commit = async_method(subscription_calls.commit)
+    commit_cursors = async_method(subscription_calls.commit_cursors)
+    reset_cursors = async_method(subscription_calls.reset_cursors)
 
-    topics = async_method(scheduling.topics)
-    topic = async_method(scheduling.topic)
-    create_topic = async_method(scheduling.create_topic)
-    delete_topic = async_method(scheduling.delete_topic)
-    schedule = async_method(scheduling.schedule)
-    schedule_many = async_method(scheduling.schedule_many)
-    schedule_prepared = async_method(scheduling.schedule_prepared)
-    message = async_method(scheduling.message)
-    messages = async_method(scheduling.messages)
-    move = async_method(scheduling.move)
-    delete_message = async_method(scheduling.delete_message)
-    delete_messages = async_method(scheduling.delete_messages)
-    load = async_method(scheduling.load)
-    count = async_method(scheduling.count)
-    redrive = async_method(scheduling.redrive)
-    consumers = async_method(scheduling.consumers)
-    lease = async_method(leasing.lease)
-    extend_leases = async_method(leasing.extend_leases)
-    release_leases = async_method(leasing.release_leases)
-    delete_leases = async_method(leasing.delete_leases)
+    topics = async_method(topic_calls.topics)
+    topic = async_method(topic_calls.topic)
+    create_topic = async_method(topic_calls.create_topic)
+    delete_topic = async_method(topic_calls.delete_topic)
+    schedule = async_method(topic_calls.schedule)
+    schedule_many = async_method(topic_calls.schedule_many)
+    schedule_prepared = async_method(topic_calls.schedule_prepared)
+    message = async_method(topic_calls.message)
+    messages = async_method(topic_calls.messages)
+    move = async_method(topic_calls.move)
+    delete_message = async_method(topic_calls.delete_message)
+    delete_messages = async_method(topic_calls.delete_messages)
+    load = async_method(topic_calls.load)
+    count = async_method(topic_calls.count)
+    redrive = async_method(topic_calls.redrive)
+    consumers = async_method(topic_calls.consumers)
+    lease = async_method(lease_calls.lease)
+    extend_leases = async_method(lease_calls.extend_leases)
+    release_leases = async_method(lease_calls.release_leases)
+    delete_leases = async_method(lease_calls.delete_leases)
 
     timer = async_method(timers.timer)
     timer_many = async_method(timers.timer_many)

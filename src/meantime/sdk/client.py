@@ -9,7 +9,10 @@ from typing import Self, Unpack
 import httpx
 import structlog
 
-from meantime.sdk.calls import cluster, cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.calls import cluster, cursors, streams, timers
+from meantime.sdk.calls import leases as lease_calls
+from meantime.sdk.calls import subscriptions as subscription_calls
+from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.consuming.consumer import ConsumeOptions, ConsumeSettings
 from meantime.sdk.consuming.lease import Background, Lease
 from meantime.sdk.core import Core, Identity
@@ -81,36 +84,36 @@ class Client(Sender):
     switch = method(streams.switch)
     switches = method(streams.switches)
 
-    subscribe = method(subscribing.subscribe)
-    subscriptions = method(subscribing.subscriptions)
-    subscription = method(subscribing.subscription)
-    delete_subscription = method(subscribing.delete_subscription)
-    subscription_stats = method(subscribing.subscription_stats)
-    committed_cursors = method(subscribing.committed_cursors)
-    commit = method(subscribing.commit)
-    commit_cursors = method(subscribing.commit_cursors)
-    reset_cursors = method(subscribing.reset_cursors)
+    subscribe = method(subscription_calls.subscribe)
+    subscriptions = method(subscription_calls.subscriptions)
+    subscription = method(subscription_calls.subscription)
+    delete_subscription = method(subscription_calls.delete_subscription)
+    subscription_stats = method(subscription_calls.subscription_stats)
+    committed_cursors = method(subscription_calls.committed_cursors)
+    commit = method(subscription_calls.commit)
+    commit_cursors = method(subscription_calls.commit_cursors)
+    reset_cursors = method(subscription_calls.reset_cursors)
 
-    topics = method(scheduling.topics)
-    topic = method(scheduling.topic)
-    create_topic = method(scheduling.create_topic)
-    delete_topic = method(scheduling.delete_topic)
-    schedule = method(scheduling.schedule)
-    schedule_many = method(scheduling.schedule_many)
-    schedule_prepared = method(scheduling.schedule_prepared)
-    message = method(scheduling.message)
-    messages = method(scheduling.messages)
-    move = method(scheduling.move)
-    delete_message = method(scheduling.delete_message)
-    delete_messages = method(scheduling.delete_messages)
-    load = method(scheduling.load)
-    count = method(scheduling.count)
-    redrive = method(scheduling.redrive)
-    consumers = method(scheduling.consumers)
-    lease = method(leasing.lease)
-    extend_leases = method(leasing.extend_leases)
-    release_leases = method(leasing.release_leases)
-    delete_leases = method(leasing.delete_leases)
+    topics = method(topic_calls.topics)
+    topic = method(topic_calls.topic)
+    create_topic = method(topic_calls.create_topic)
+    delete_topic = method(topic_calls.delete_topic)
+    schedule = method(topic_calls.schedule)
+    schedule_many = method(topic_calls.schedule_many)
+    schedule_prepared = method(topic_calls.schedule_prepared)
+    message = method(topic_calls.message)
+    messages = method(topic_calls.messages)
+    move = method(topic_calls.move)
+    delete_message = method(topic_calls.delete_message)
+    delete_messages = method(topic_calls.delete_messages)
+    load = method(topic_calls.load)
+    count = method(topic_calls.count)
+    redrive = method(topic_calls.redrive)
+    consumers = method(topic_calls.consumers)
+    lease = method(lease_calls.lease)
+    extend_leases = method(lease_calls.extend_leases)
+    release_leases = method(lease_calls.release_leases)
+    delete_leases = method(lease_calls.delete_leases)
 
     timer = method(timers.timer)
     timer_many = method(timers.timer_many)

@@ -9,7 +9,7 @@ import pytest
 
 from meantime.sdk.core import Request
 from meantime.sdk.http.connection import Wires, direct
-from meantime.sdk.http.streaming import MOST_WAITING, Streams
+from meantime.sdk.http.stream_connection import MOST_WAITING, Streams
 
 HELLO = b"HTTP/1.1 200 OK\r\nX-Meantime-Now: 7\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 207 Multi\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"

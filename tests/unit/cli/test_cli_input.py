@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from meantime.cli.drafts import When, message, rows_of_csv
-from meantime.cli.feeding import Item, batches, items, parse
+from meantime.cli.input import Item, batches, items, parse
+from meantime.cli.message_files import When, message, rows_of_csv
 from meantime.errors import Invalid
 
 

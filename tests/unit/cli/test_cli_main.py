@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from meantime import errors
 from meantime.cli.commands.load import fitting_step
-from meantime.cli.exits import EXITS, exit_of
+from meantime.cli.exit_codes import EXITS, exit_of
 from meantime.cli.main import COMMANDS, build, run
 
 NOWHERE = "http://127.0.0.1:1"

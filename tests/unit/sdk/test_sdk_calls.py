@@ -5,7 +5,10 @@ import msgspec
 import pytest
 
 from meantime.errors import Invalid, PublishFailed, UnexpectedAnswer
-from meantime.sdk.calls import cursors, leasing, scheduling, streams, subscribing, timers
+from meantime.sdk.calls import cursors, streams, timers
+from meantime.sdk.calls import leases as lease_calls
+from meantime.sdk.calls import subscriptions as subscription_calls
+from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.messages import LeasedMessage, Slot, Topic
 from meantime.sdk.model import Cursor, EventType, SubscriptionBatch, Timer
@@ -27,38 +30,38 @@ def read(call: Call[Any], document: object, status: int = 200) -> Any:
     ],
 )
 def test_an_instant_is_a_datetime_or_unix_seconds(at: datetime | float, expected: int) -> None:
-    assert sent(scheduling.schedule("t", 1, at=at))["messages"][0]["at_ms"] == expected
+    assert sent(topic_calls.schedule("t", 1, at=at))["messages"][0]["at_ms"] == expected
 
 
 @pytest.mark.parametrize("after", [timedelta(minutes=1), 60, 60.0])
 def test_a_duration_is_a_timedelta_or_seconds(after: timedelta | float) -> None:
-    assert sent(scheduling.schedule("t", 1, after=after))["messages"][0]["after_ms"] == 60_000
+    assert sent(topic_calls.schedule("t", 1, after=after))["messages"][0]["after_ms"] == 60_000
 
 
 @pytest.mark.parametrize("when", [{}, {"at": 1.0, "after": 1.0}, {"at": datetime(2030, 1, 1)}])
 def test_exactly_one_clear_instant_is_wanted(when: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        scheduling.schedule("t", 1, **when)
+        topic_calls.schedule("t", 1, **when)
 
 
 def test_bytes_travel_as_base64_and_come_back_as_bytes() -> None:
-    message = sent(scheduling.schedule("t", b"\x00\xff", after=0, id="a"))["messages"][0]
+    message = sent(topic_calls.schedule("t", b"\x00\xff", after=0, id="a"))["messages"][0]
     assert message == {"id": "a", "after_ms": 0, "body_b64": "AP8="}
-    leased = leasing.read_line(b'{"id":"a","version":2,"at_ms":5,"body_b64":"AP8="}')
+    leased = lease_calls.read_line(b'{"id":"a","version":2,"at_ms":5,"body_b64":"AP8="}')
     assert leased.content == b"\x00\xff"
 
 
 def test_an_invalid_message_is_an_error_alone_and_a_result_among_many() -> None:
     results = {"results": [{"id": "a", "status": "invalid", "error": "too far"}]}
     with pytest.raises(Invalid, match="too far"):
-        read(scheduling.schedule("t", 1, after=1), results, 207)
-    assert read(scheduling.schedule_many("t", [scheduling.Draft(1, after=1)]), results, 207)[0].error == "too far"
+        read(topic_calls.schedule("t", 1, after=1), results, 207)
+    assert read(topic_calls.schedule_many("t", [topic_calls.Draft(1, after=1)]), results, 207)[0].error == "too far"
 
 
 def test_messages_without_an_id_get_ids_of_their_own_in_the_order_of_time() -> None:
-    drafts = [scheduling.Draft(n, after=1) for n in range(500)] + [scheduling.Draft(0, after=1, id="mine")]
-    ids = [message["id"] for message in sent(scheduling.schedule_many("t", drafts))["messages"]]
-    later = sent(scheduling.schedule("t", 1, after=1))["messages"][0]["id"]
+    drafts = [topic_calls.Draft(n, after=1) for n in range(500)] + [topic_calls.Draft(0, after=1, id="mine")]
+    ids = [message["id"] for message in sent(topic_calls.schedule_many("t", drafts))["messages"]]
+    later = sent(topic_calls.schedule("t", 1, after=1))["messages"][0]["id"]
     assert len(set(ids)) == 501
     assert ids[-1] == "mine"
     assert max(ids[:-1])[:11] <= later[:11]
@@ -66,45 +69,45 @@ def test_messages_without_an_id_get_ids_of_their_own_in_the_order_of_time() -> N
 
 @pytest.mark.parametrize(("id", "expected"), [(".", "%2E"), ("..", "%2E%2E"), ("a.b", "a.b"), ("a@b:c", "a@b:c")])
 def test_dots_alone_are_no_step_up_in_a_path(id: str, expected: str) -> None:
-    assert scheduling.message("t", id).path == f"/topics/t/messages/{expected}"
+    assert topic_calls.message("t", id).path == f"/topics/t/messages/{expected}"
 
 
 def test_a_topic_keeps_what_is_not_given() -> None:
-    call = scheduling.create_topic("t", max_lease=timedelta(hours=1), dedupe=60)
+    call = topic_calls.create_topic("t", max_lease=timedelta(hours=1), dedupe=60)
     assert (call.method, call.path) == ("PUT", "/topics/t")
     assert sent(call) == {"max_lease_ms": 3_600_000, "dedupe_ms": 60_000}
 
 
 def test_answers_are_read_into_frozen_data() -> None:
-    assert read(scheduling.topics(), {"topics": [{"name": "a", "new_field": 1}]}) == [Topic(name="a")]
-    slots = read(scheduling.load("t", 0, 2, 1), {"slots": [{"from_ms": 0, "waiting": 2, "processing": 1}]})
+    assert read(topic_calls.topics(), {"topics": [{"name": "a", "new_field": 1}]}) == [Topic(name="a")]
+    slots = read(topic_calls.load("t", 0, 2, 1), {"slots": [{"from_ms": 0, "waiting": 2, "processing": 1}]})
     assert slots == [Slot(from_ms=0, waiting=2, processing=1)]
     assert slots[0].total == 3
-    assert read(scheduling.count("t"), {"count": 7}) == 7
+    assert read(topic_calls.count("t"), {"count": 7}) == 7
 
 
 def test_an_answer_of_something_else_is_said_to_be_unexpected() -> None:
     with pytest.raises(UnexpectedAnswer, match="is this a Meantime node"):
-        scheduling.topics().read(Answer(200, {}, b"<html>Welcome to nginx"))
+        topic_calls.topics().read(Answer(200, {}, b"<html>Welcome to nginx"))
 
 
 def test_load_and_count_name_their_range_in_milliseconds() -> None:
-    assert scheduling.load("t", 1, 2, 0.5).path == "/topics/t/load?from_ms=1000&to_ms=2000&step_ms=500"
-    assert scheduling.count("t", status="waiting").path == "/topics/t/count?status=waiting"
+    assert topic_calls.load("t", 1, 2, 0.5).path == "/topics/t/load?from_ms=1000&to_ms=2000&step_ms=500"
+    assert topic_calls.count("t", status="waiting").path == "/topics/t/count?status=waiting"
 
 
 def test_lease_changes_name_the_version_they_believe_in() -> None:
     held = [LeasedMessage(id="a", version=4, at_ms=9)]
-    assert sent(leasing.extend_leases("t", "c", held, 10)) == {
+    assert sent(lease_calls.extend_leases("t", "c", held, 10)) == {
         "consumer_id": "c",
         "leases": [{"id": "a", "version": 4, "after_ms": 10_000}],
     }
-    assert sent(leasing.release_leases("t", "c", held))["leases"][0]["after_ms"] == leasing.SOONEST_MS
-    assert sent(leasing.delete_leases("t", "c", held))["leases"] == [{"id": "a", "version": 4}]
+    assert sent(lease_calls.release_leases("t", "c", held))["leases"][0]["after_ms"] == lease_calls.SOONEST_MS
+    assert sent(lease_calls.delete_leases("t", "c", held))["leases"] == [{"id": "a", "version": 4}]
 
 
 def test_taking_leases_is_not_repeated_in_doubt_and_waits_as_long_as_asked() -> None:
-    call = leasing.lease("t", "c", wait_for=20)
+    call = lease_calls.lease("t", "c", wait_for=20)
     assert not call.repeatable
     assert call.wait_for == 20
 
@@ -169,7 +172,7 @@ def test_distances_are_plain_numbers() -> None:
 
 def test_a_commit_names_the_stream_of_its_batch() -> None:
     batch = SubscriptionBatch(subscription_id="s", stream_id="x", cursor=Cursor("0", "5", "orders", "token"))
-    call = subscribing.commit(batch)
+    call = subscription_calls.commit(batch)
     assert call.headers["X-Nakadi-StreamId"] == "x"
     assert sent(call) == {"items": [{"partition": "0", "offset": "5", "event_type": "orders", "cursor_token": "token"}]}
     assert call.read(Answer(204, {}, b"")) is True

@@ -1,7 +1,8 @@
 import pytest
 
 from meantime.errors import BarrierTimeout, Conflict, Invalid, MeantimeError, NotFound, Unavailable, Unreachable
-from meantime.sdk.calls import scheduling, streams
+from meantime.sdk.calls import streams
+from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.calls.call import Answer, Call, path
 from meantime.sdk.core import Core, Done, Identity, Pause
 from meantime.sdk.drift import Drift
@@ -173,7 +174,7 @@ def test_names_are_quoted_in_paths() -> None:
 
 
 def test_scheduling_makes_up_an_id_so_that_it_can_be_repeated() -> None:
-    call = scheduling.schedule("t", {"n": 1}, after=2)
+    call = topic_calls.schedule("t", {"n": 1}, after=2)
     assert call.repeatable
     assert call.content is not None
     assert b'"after_ms":2000' in call.content

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from meantime.cli.instants import seconds
 from meantime.cli.output import end_when_the_reader_goes, print_json_line, print_line, say
 from meantime.cli.session import Session, TopicName, on_cluster
-from meantime.cli.spans import seconds
 from meantime.errors import LeaseLost
 
 if TYPE_CHECKING:

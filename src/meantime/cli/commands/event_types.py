@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from meantime.cli.instants import human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import EventTypeName, Session, Yes, confirm, on_cluster
-from meantime.cli.spans import human, seconds
 from meantime.errors import Invalid
 
 app = typer.Typer(no_args_is_help=True, help="Event types: declare, look at, change and remove them.")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from meantime.cli.instants import clock_time, human, seconds, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table
 from meantime.cli.session import Session, TopicName, on_cluster
-from meantime.cli.spans import clock_time, human, seconds, unix_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table

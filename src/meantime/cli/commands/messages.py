@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli.exits import PARTLY
+from meantime.cli.exit_codes import PARTLY
+from meantime.cli.instants import clock_time, seconds, unix_seconds
 from meantime.cli.output import print_json, print_json_line, print_table, say
 from meantime.cli.session import Session, TopicName, as_producer
-from meantime.cli.spans import clock_time, seconds, unix_seconds
 
 if TYPE_CHECKING:
     from meantime.sdk.messages import Message

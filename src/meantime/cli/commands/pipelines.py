@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from meantime.cli.exits import PARTLY
+from meantime.cli.exit_codes import PARTLY
+from meantime.cli.instants import clock_time, human, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table, say
 from meantime.cli.pipeline.options import duration, writable_file, writable_folder
 from meantime.cli.pipeline.runs import Found, counting, find_cluster, running, signals
 from meantime.cli.pipeline.spark import starting_spark
 from meantime.cli.session import Data, Json, Key, Url
-from meantime.cli.spans import clock_time, human, unix_seconds
 
 if TYPE_CHECKING:
     from meantime.pipelines.buffer.buffer import BufferOptions

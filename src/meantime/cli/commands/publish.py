@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli.exits import PARTLY
-from meantime.cli.feeding import Item, batches, items, size
+from meantime.cli.exit_codes import PARTLY
+from meantime.cli.input import Item, batches, items, size
 from meantime.cli.progress import Rejects, Tally, progress
 from meantime.cli.session import EventTypeName, Session, on_cluster
 from meantime.errors import Invalid, PublishFailed

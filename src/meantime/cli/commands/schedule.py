@@ -9,13 +9,13 @@ import msgspec
 import typer
 
 from meantime.cli.commands.messages import After, At, instant
-from meantime.cli.drafts import When, message, rows_of_csv
-from meantime.cli.exits import PARTLY
-from meantime.cli.feeding import Item, batches, items, size
+from meantime.cli.exit_codes import PARTLY
+from meantime.cli.input import Item, batches, items, size
+from meantime.cli.instants import clock_time
+from meantime.cli.message_files import When, message, rows_of_csv
 from meantime.cli.output import print_json, say
 from meantime.cli.progress import Rejects, Tally, progress
 from meantime.cli.session import Session, TopicName, as_producer
-from meantime.cli.spans import clock_time
 from meantime.errors import Invalid
 
 if TYPE_CHECKING:

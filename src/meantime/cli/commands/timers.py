@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from meantime.cli.instants import clock_time, human, seconds, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_line, print_table
 from meantime.cli.session import PANEL, Data, Session, on_cluster
-from meantime.cli.spans import clock_time, human, seconds, unix_seconds
 from meantime.errors import Invalid
 
 if TYPE_CHECKING:

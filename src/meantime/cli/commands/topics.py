@@ -6,9 +6,9 @@ import msgspec
 import typer
 
 from meantime.cli.commands import messages
+from meantime.cli.instants import human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import Session, TopicName, Yes, confirm, on_cluster
-from meantime.cli.spans import human, seconds
 
 app = typer.Typer(no_args_is_help=True, help="Topics: messages positioned in time.")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from meantime.cli.spans import seconds
+from meantime.cli.instants import seconds
 from meantime.errors import Invalid
 
 

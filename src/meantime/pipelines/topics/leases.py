@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from meantime.sdk.calls.call import Call, reading
-from meantime.sdk.calls.leasing import lease, lease_stream
+from meantime.sdk.calls.leases import lease, lease_stream
 from meantime.sdk.client import Client
 from meantime.sdk.http.transport import StreamBroken
 from meantime.sdk.reading import Lines

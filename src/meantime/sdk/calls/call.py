@@ -1,6 +1,6 @@
 """One call of the API as data: what to send, how to read the answer, and when it may be sent again.
 
-Functions in `cluster`, `streams`, `cursors`, `subscribing`, `scheduling`, `leasing` and `timers` build calls; the clients
+Functions in `cluster`, `streams`, `cursors`, `subscriptions`, `topics`, `leases` and `timers` build calls; the clients
 carry them out. A call that is `repeatable` changes nothing when it arrives twice; any other is sent again only if it surely
 did not arrive.
 """

@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from meantime.errors import Forbidden, LeaseLost, NotFound
-from meantime.sdk.calls import leasing, scheduling
+from meantime.sdk.calls import leases as lease_calls
+from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.instants import Duration
 from meantime.sdk.messages import LeasedMessage, Outcome
@@ -107,7 +108,7 @@ class AsyncLease:
         """The work is done; raises LeaseLost if the message was no longer this consumer's."""
         async with self.lock:
             self._require_held()
-            outcome = await self._change(leasing.delete_leases(self.topic, self.consumer_id, [self]))
+            outcome = await self._change(lease_calls.delete_leases(self.topic, self.consumer_id, [self]))
             if outcome.status not in ("ok", "not_found"):
                 self._lose(outcome.status)
             self._state = State.SETTLED
@@ -116,7 +117,7 @@ class AsyncLease:
         """Give the message back, to be leased again `after` from now."""
         async with self.lock:
             self._require_held()
-            outcome = await self._change(leasing.release_leases(self.topic, self.consumer_id, [self], after))
+            outcome = await self._change(lease_calls.release_leases(self.topic, self.consumer_id, [self], after))
             if outcome.status != "ok":
                 self._lose(outcome.status)
             self._state = State.SETTLED
@@ -125,7 +126,7 @@ class AsyncLease:
         """Let the lease end `after` from now."""
         async with self.lock:
             self._require_held()
-            outcome = await self._change(leasing.extend_leases(self.topic, self.consumer_id, [self], after))
+            outcome = await self._change(lease_calls.extend_leases(self.topic, self.consumer_id, [self], after))
             if not await self.learn(outcome):
                 self._lose(outcome.status)
 
@@ -157,7 +158,7 @@ class AsyncLease:
     async def _look(self) -> bool:
         """Whether the message is leased to this consumer still: the same lease has the same number of attempts."""
         try:
-            message = await self._sender.send(scheduling.message(self.topic, self.id, consumer_id=self.consumer_id))
+            message = await self._sender.send(topic_calls.message(self.topic, self.id, consumer_id=self.consumer_id))
         except (Forbidden, NotFound):
             return False
         same = message.lock_consumer_id == self.consumer_id and message.attempts == self.attempts

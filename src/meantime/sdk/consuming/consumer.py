@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from meantime.errors import Invalid, MeantimeError, Unavailable
-from meantime.sdk.calls import leasing
+from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls.call import Call
 from meantime.sdk.consuming.async_lease import AsyncLease, OnLost
 from meantime.sdk.consuming.lease_keeper import Keeper
@@ -120,17 +120,17 @@ class Consuming:
     async def _receive_once(self, failures: int) -> int:
         options = self._options
         lines = Lines()
-        call = leasing.lease_stream(self._topic, self._consumer_id, buffer=options.buffer, lease_for=options.lease_for)
+        call = lease_calls.lease_stream(self._topic, self._consumer_id, buffer=options.buffer, lease_for=options.lease_for)
         async with self._sender.stream(call, silence_for=SILENCE_FOR) as stream:
             async for chunk in stream.chunks:
                 failures = 0
                 for line in lines.feed(chunk):
-                    self._arrive(leasing.read_line(line))
+                    self._arrive(lease_calls.read_line(line))
         return failures + 1
 
     async def _pull(self) -> None:
         options = self._options
-        call = leasing.lease(
+        call = lease_calls.lease(
             self._topic,
             self._consumer_id,
             limit=options.buffer,
@@ -167,7 +167,7 @@ class Consuming:
         leases = [lease for lease in self._waiting if lease.held]
         self._waiting.clear()
         if leases:
-            call = leasing.release_leases(self._topic, self._consumer_id, leases)
+            call = lease_calls.release_leases(self._topic, self._consumer_id, leases)
             try:
                 await self._sender.send(call, retry_for=2.0)
             except MeantimeError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from meantime.errors import MeantimeError
-from meantime.sdk.calls import leasing
+from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.consuming.async_lease import AsyncLease
 from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.messages import LeasedMessage
@@ -101,7 +101,7 @@ class Keeper:
         for lease in leases:
             await lease.lock.acquire()
         try:
-            call = leasing.extend_leases(self._topic, self._consumer_id, leases, self._lease_for)
+            call = lease_calls.extend_leases(self._topic, self._consumer_id, leases, self._lease_for)
             outcomes = await self._sender.send(replace(call, answer_for=self._lease_for / 5), retry_for=0)
             for lease, outcome in zip(leases, outcomes, strict=True):
                 if not await lease.learn(outcome):

@@ -19,7 +19,7 @@ import httpx
 from meantime.sdk.calls.call import Answer, Call
 from meantime.sdk.core import Core, Done, Pause, Request, reason
 from meantime.sdk.http.connection import CONNECT_FOR, Wires, direct
-from meantime.sdk.http.streaming import Streams
+from meantime.sdk.http.stream_connection import Streams
 from meantime.sdk.node_urls import is_secure
 
 T = TypeVar("T")

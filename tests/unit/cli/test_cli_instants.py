@@ -1,7 +1,7 @@
 import pytest
 import typer
 
-from meantime.cli.spans import human, seconds, unix_seconds
+from meantime.cli.instants import human, seconds, unix_seconds
 
 
 @pytest.mark.parametrize(

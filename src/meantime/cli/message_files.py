@@ -15,8 +15,8 @@ from uuid import uuid4
 import msgspec
 import typer
 
-from meantime.cli.feeding import Item
-from meantime.cli.spans import seconds, unix_seconds
+from meantime.cli.input import Item
+from meantime.cli.instants import seconds, unix_seconds
 from meantime.errors import Invalid
 
 if TYPE_CHECKING:

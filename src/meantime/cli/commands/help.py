@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from meantime.cli.exits import EXITS
+from meantime.cli.exit_codes import EXITS
 from meantime.cli.output import print_json, print_line, print_table
 from meantime.cli.session import Json
 from meantime.errors import NotFound

@@ -11,7 +11,7 @@ import msgspec
 
 from meantime.errors import UnexpectedAnswer
 from meantime.sdk.calls.call import JSON, Call, body, fields, nothing, path, reading
-from meantime.sdk.calls.scheduling import read_outcomes
+from meantime.sdk.calls.topics import read_outcomes
 from meantime.sdk.instants import Duration, milliseconds
 from meantime.sdk.messages import LeasedMessage, Outcome
 
