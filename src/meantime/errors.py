@@ -2,7 +2,7 @@
 
 A class carries a `code` that never changes, whether trying again can help (`retryable`), and a docstring that is its
 message when no detail is given. Extras are what the caller needs next and reach the outside as they are. Adapters turn
-driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.exits` to exit codes.
+driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.exit_codes` to exit codes.
 
     MeantimeError
     ├── Malformed               the request cannot be read

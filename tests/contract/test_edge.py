@@ -12,7 +12,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from meantime.access.scopes import Identity
-from meantime.api.edge import Limits
+from meantime.api.edge import RequestLimits
 from meantime.api.identity import allow, producer_group
 from meantime.clock import ManualClock
 from meantime.errors import Unauthenticated
@@ -63,7 +63,7 @@ class OneKey:
 
 
 ROUTES = [echo, slow, stream, boom, publish, group]
-LIMITS = Limits(max_header_bytes=4096, max_body_bytes=10_000, body_timeout=0.5)
+LIMITS = RequestLimits(max_header_bytes=4096, max_body_bytes=10_000, body_timeout=0.5)
 
 
 async def raw(server: HttpServer, data: bytes) -> bytes:

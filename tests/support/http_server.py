@@ -10,13 +10,13 @@ from typing import Any
 from litestar import Litestar
 from litestar.di import Provide
 
-from meantime.api.edge import Edge, Limits
+from meantime.api.edge import Edge, RequestLimits
 from meantime.api.problems import HANDLERS
-from meantime.api.server import Listening, make_server
+from meantime.api.server import ListenOptions, make_server
 from meantime.clock import Clock, SystemClock
 
 HOST = "127.0.0.1"
-LIMITS = Limits(max_header_bytes=64 * 1024, max_body_bytes=64 << 20, body_timeout=30.0)
+LIMITS = RequestLimits(max_header_bytes=64 * 1024, max_body_bytes=64 << 20, body_timeout=30.0)
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,15 @@ def _provide(service: Any) -> Provide:
 
 @asynccontextmanager
 async def open_http_server(
-    app: Any, clock: Clock | None = None, limits: Limits = LIMITS, door: Any = None, header_timeout: float = 30.0
+    app: Any,
+    clock: Clock | None = None,
+    limits: RequestLimits = LIMITS,
+    authenticator: Any = None,
+    header_timeout: float = 30.0,
 ) -> AsyncIterator[HttpServer]:
     """Serve `app` until the end of the block. The socket listens from the start, so nobody has to wait for the server."""
-    edge = Edge(app, clock=clock or SystemClock(), limits=limits, door=door)
-    listening = Listening(HOST, 0, limits.max_header_bytes, header_timeout, max_connections=4096, stop_timeout=3)
+    edge = Edge(app, clock=clock or SystemClock(), limits=limits, authenticator=authenticator)
+    listening = ListenOptions(HOST, 0, limits.max_header_bytes, header_timeout, max_connections=4096, stop_timeout=3)
     server = make_server(edge, listening)
     with socket.create_server((HOST, 0)) as listener:
         # As uvloop does it in a node. Without it each answer waits 40 ms for the client to acknowledge its headers.

@@ -41,25 +41,25 @@ def _meters(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
     return REQUESTS.labels(method, route, status), SECONDS.labels(method, route)
 
 
-class Door(Protocol):
+class RequestAuthenticator(Protocol):
     async def identify(self, authorization: str | None) -> Identity: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     max_header_bytes: int
     max_body_bytes: int
     body_timeout: float
 
 
 class Edge:
-    """An ASGI application around another one. `door` is None when authentication is off."""
+    """An ASGI application around another one. `authenticator` is None when authentication is off."""
 
-    def __init__(self, app: App, *, clock: Clock, limits: Limits, door: Door | None) -> None:
+    def __init__(self, app: App, *, clock: Clock, limits: RequestLimits, authenticator: RequestAuthenticator | None) -> None:
         self._app = app
         self._clock = clock
         self._limits = limits
-        self._door = door
+        self._authenticator = authenticator
         self.stopping = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -90,11 +90,11 @@ class Edge:
         scope["state"]["identity"] = await self._identify(scope["path"], headers.get(b"authorization"))
 
     async def _identify(self, path: str, authorization: bytes | None) -> Identity | None:
-        if self._door is None:
+        if self._authenticator is None:
             return EVERYBODY
         if path in PUBLIC:
             return None
-        return await self._door.identify(authorization.decode("latin-1") if authorization else None)
+        return await self._authenticator.identify(authorization.decode("latin-1") if authorization else None)
 
 
 class _Exchange:

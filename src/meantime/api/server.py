@@ -17,7 +17,7 @@ from meantime.api.edge import Edge
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenOptions:
     host: str
     port: int
     max_header_bytes: int
@@ -93,12 +93,12 @@ class Server(uvicorn.Server):
         yield
 
 
-def make_server(app: Edge, listening: Listening) -> Server:
+def make_server(app: Edge, options: ListenOptions) -> Server:
     config = uvicorn.Config(
         app,
-        host=listening.host,
-        port=listening.port,
-        http=guarded_protocol(listening.max_header_bytes, listening.header_timeout),
+        host=options.host,
+        port=options.port,
+        http=guarded_protocol(options.max_header_bytes, options.header_timeout),
         loop="uvloop",
         ws="none",
         lifespan="off",
@@ -107,13 +107,13 @@ def make_server(app: Edge, listening: Listening) -> Server:
         access_log=False,
         server_header=False,
         date_header=False,
-        limit_concurrency=listening.max_connections,
+        limit_concurrency=options.max_connections,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=max(1, round(listening.stop_timeout)),
+        timeout_graceful_shutdown=max(1, round(options.stop_timeout)),
         backlog=2048,
-        ssl_certfile=listening.tls_cert or None,
-        ssl_keyfile=listening.tls_key or None,
-        ssl_ca_certs=listening.tls_ca or None,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if listening.tls_ca else ssl.CERT_NONE,
+        ssl_certfile=options.tls_cert or None,
+        ssl_keyfile=options.tls_key or None,
+        ssl_ca_certs=options.tls_ca or None,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if options.tls_ca else ssl.CERT_NONE,
     )
     return Server(config)

@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/x-json-stream"
 
 
-class Lines(Protocol):
+class OpenStream(Protocol):
     """An open stream. `cut` returns when it has to end even though its client does not read."""
 
     def chunks(self) -> AsyncIterator[bytes]: ...
@@ -28,7 +28,7 @@ class Lines(Protocol):
 class LineStream(Response[bytes]):
     """The headers are sent at once; the stream is closed when it ends, when the client goes, or when it is cut."""
 
-    def __init__(self, lines: Lines, headers: dict[str, str] | None = None, media_type: str = MEDIA_TYPE) -> None:
+    def __init__(self, lines: OpenStream, headers: dict[str, str] | None = None, media_type: str = MEDIA_TYPE) -> None:
         super().__init__(b"", media_type=media_type, headers=headers)
         self._lines = lines
         self._kind = media_type
@@ -40,7 +40,7 @@ class LineStream(Response[bytes]):
 
 
 class _Sending:
-    def __init__(self, lines: Lines, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, lines: OpenStream, headers: list[tuple[bytes, bytes]]) -> None:
         self._lines = lines
         self._headers = headers
 

@@ -22,13 +22,13 @@ class TimerView(msgspec.Struct, frozen=True, omit_defaults=True):
     fired_at_ms: int | None = None
 
 
-class Slot(msgspec.Struct, frozen=True, rename={"start": "from"}):
+class TimerSlot(msgspec.Struct, frozen=True, rename={"start": "from"}):
     start: int
     pending: int
 
 
 class Load(msgspec.Struct, frozen=True):
-    slots: list[Slot]
+    slots: list[TimerSlot]
 
 
 @post("/timers", tags=["timers"], summary="Set a timer, or many", status_code=202)
@@ -96,7 +96,7 @@ async def load_timers(
     allow(request, "timers")
     if start is None or end is None or step is None:
         raise Malformed("give from, to and step, in seconds")
-    return Load([Slot(start, pending) for start, pending in await timers.requests.load(start, end, step)])
+    return Load([TimerSlot(start, pending) for start, pending in await timers.requests.load(start, end, step)])
 
 
 @get("/timers/status", tags=["timers"], summary="How the oscillator, the Spark job, dispatchers and the ledger are")

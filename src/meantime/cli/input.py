@@ -21,14 +21,14 @@ END = None
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class InputLine:
     """One JSON text and where it stood."""
 
     place: str
     text: bytes
 
 
-def items(files: Sequence[Path]) -> Iterator[Item]:
+def items(files: Sequence[Path]) -> Iterator[InputLine]:
     """Everything in the files, in order; standard input if there are none or one is called `-`."""
     for file in files or [Path("-")]:
         if str(file) == "-":
@@ -41,7 +41,7 @@ def items(files: Sequence[Path]) -> Iterator[Item]:
             raise Invalid(f"cannot read {file}: {error.strerror}") from error
 
 
-def parse(source: BinaryIO, name: str) -> Iterator[Item]:
+def parse(source: BinaryIO, name: str) -> Iterator[InputLine]:
     lines = enumerate(source, start=1)
     for number, line in lines:
         text = line.strip()
@@ -50,28 +50,28 @@ def parse(source: BinaryIO, name: str) -> Iterator[Item]:
         if text.startswith(b"[") and number == 1:
             yield from _array(line + source.read(), name)
             return
-        yield Item(f"{name}:{number}", text)
+        yield InputLine(f"{name}:{number}", text)
 
 
-def _array(text: bytes, name: str) -> Iterator[Item]:
+def _array(text: bytes, name: str) -> Iterator[InputLine]:
     try:
         entries = msgspec.json.decode(text, type=list[msgspec.Raw])
     except msgspec.MsgspecError as error:
         raise Invalid(f"{name} begins like a JSON array and is none: {error}") from error
     for number, entry in enumerate(entries, start=1):
-        yield Item(f"{name}[{number}]", bytes(entry))
+        yield InputLine(f"{name}[{number}]", bytes(entry))
 
 
-def size(batch: Sequence[Item]) -> int:
+def size(batch: Sequence[InputLine]) -> int:
     """Bytes of the input that a batch stood in, its line feeds included."""
     return sum(len(item.text) + 1 for item in batch)
 
 
-def batches(source: Iterable[Item], size: int, linger: float = LINGER) -> Iterator[list[Item]]:
+def batches(source: Iterable[InputLine], size: int, linger: float = LINGER) -> Iterator[list[InputLine]]:
     """Batches of `size`, or fewer when the source pauses for longer than `linger` seconds."""
-    arrived: queue.Queue[Item | BaseException | None] = queue.Queue(maxsize=4 * size)
+    arrived: queue.Queue[InputLine | BaseException | None] = queue.Queue(maxsize=4 * size)
     threading.Thread(target=_pump, args=(source, arrived), daemon=True).start()
-    batch: list[Item] = []
+    batch: list[InputLine] = []
     while True:
         try:
             item = arrived.get(timeout=linger if batch else None)
@@ -79,7 +79,7 @@ def batches(source: Iterable[Item], size: int, linger: float = LINGER) -> Iterat
             yield batch
             batch = []
             continue
-        if not isinstance(item, Item):
+        if not isinstance(item, InputLine):
             break
         batch.append(item)
         if len(batch) == size:
@@ -91,7 +91,7 @@ def batches(source: Iterable[Item], size: int, linger: float = LINGER) -> Iterat
         raise item
 
 
-def _pump(source: Iterable[Item], arrived: "queue.Queue[Item | BaseException | None]") -> None:
+def _pump(source: Iterable[InputLine], arrived: "queue.Queue[InputLine | BaseException | None]") -> None:
     try:
         for item in source:
             arrived.put(item)

@@ -15,7 +15,7 @@ from uuid import uuid4
 import msgspec
 import typer
 
-from meantime.cli.input import Item
+from meantime.cli.input import InputLine
 from meantime.cli.instants import seconds, unix_seconds
 from meantime.errors import Invalid
 
@@ -37,13 +37,13 @@ class When:
         return {name: text for name, text in (("at", self.at), ("after", self.after)) if text is not None}
 
 
-def rows_of_csv(file: Path) -> Iterator[Item]:
+def rows_of_csv(file: Path) -> Iterator[InputLine]:
     """CSV rows as JSON texts."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as opened:
             reader = csv.DictReader(opened)
             for row in reader:
-                yield Item(f"{file}:{reader.line_num}", msgspec.json.encode(_of_row(row)))
+                yield InputLine(f"{file}:{reader.line_num}", msgspec.json.encode(_of_row(row)))
     except OSError as error:
         raise Invalid(f"cannot read {file}: {error.strerror}") from error
     except (csv.Error, UnicodeDecodeError) as error:
@@ -63,7 +63,7 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def message(item: Item, default: When) -> "NewMessage":
+def message(item: InputLine, default: When) -> "NewMessage":
     """The message of one line; Invalid says what is wrong with it."""
     from meantime.sdk.messages import NewMessage
 

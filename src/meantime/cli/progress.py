@@ -67,7 +67,7 @@ class Rejects:
 
 
 @dataclass
-class Tally:
+class Summary:
     """How much was done and how fast."""
 
     verb: str

@@ -1,7 +1,7 @@
 """What every command about a cluster has in common: how it finds the cluster, as whom it speaks, how it prints.
 
-`@on_cluster` turns `def show(session: Session, name: ...)` into a command with the options --url, --key, --data and --json;
-the session is opened before the function runs and closed after it.
+`@on_cluster` turns `def show(session: ClusterSession, name: ...)` into a command with the options --url, --key, --data and
+--json; the session is opened before the function runs and closed after it.
 """
 
 import inspect
@@ -48,7 +48,7 @@ PRODUCER = COMMON | {"group": (Group, "default")}
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ClusterSession:
     client: "Client"
     json: bool
 
@@ -60,7 +60,7 @@ def open_session(
     data: Path | None = None,
     json: bool = False,
     group: str = "default",
-) -> Iterator[Session]:
+) -> Iterator[ClusterSession]:
     from meantime.sdk.client import Client
     from meantime.sdk.retries import Retries
     from meantime.stack.discovery import discover
@@ -68,15 +68,15 @@ def open_session(
     found = discover(data)
     nodes = url or ",".join(found.urls)
     with Client(nodes, key or found.key, producer_group=group, retries=Retries(retry_for=4.0)) as client:
-        yield Session(client, json)
+        yield ClusterSession(client, json)
 
 
-def on_cluster(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+def on_cluster(command: Callable[Concatenate[ClusterSession, P], None]) -> Callable[..., None]:
     """A command whose first parameter is the session."""
     return _with_session(command, COMMON)
 
 
-def as_producer(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+def as_producer(command: Callable[Concatenate[ClusterSession, P], None]) -> Callable[..., None]:
     """A command that also says which producer group it speaks for."""
     return _with_session(command, PRODUCER)
 

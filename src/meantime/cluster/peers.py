@@ -18,7 +18,7 @@ import structlog
 from meantime.cluster.clock import ClockSample, PeerClock, steady_us
 from meantime.pulse import Pulse
 from meantime.sdk.core import Request
-from meantime.sdk.http.connection import Wires, direct
+from meantime.sdk.http.connection import ConnectionPool, is_direct
 from meantime.tasks import end, start
 
 log = structlog.get_logger(__name__)
@@ -62,17 +62,17 @@ async def open_clock_client(options: PeerOptions) -> AsyncIterator["ClockClient"
 class ClockClient:
     def __init__(self, options: PeerOptions) -> None:
         self._options = options
-        self._wires = Wires()
+        self._connections = ConnectionPool()
         self._http: httpx.AsyncClient | None = None
 
     async def clock_of(self, url: str) -> bytes:
         """The answer to `GET /clock`; whatever comes instead of one in time is raised."""
-        client = None if direct(url) else self._client()
+        client = None if is_direct(url) else self._client()
         async with asyncio.timeout(self._options.answer_within):
             return await (_ask_by_httpx(client, f"{url}/clock") if client else self._ask_directly(f"{url}/clock"))
 
     async def close(self) -> None:
-        self._wires.close()
+        self._connections.close()
         if self._http is not None:
             await self._http.aclose()
 
@@ -83,7 +83,7 @@ class ClockClient:
         return self._http
 
     async def _ask_directly(self, url: str) -> bytes:
-        answer = await self._wires.request(Request("GET", url, {}, None, self._options.answer_within))
+        answer = await self._connections.request(Request("GET", url, {}, None, self._options.answer_within))
         if answer.status != httpx.codes.OK:
             raise httpx.RemoteProtocolError(f"it answers with {answer.status}")
         return answer.content

@@ -18,8 +18,8 @@ import uvloop
 from meantime import __version__, logs
 from meantime.access.keys import Authenticator
 from meantime.api.app import Services, create_app
-from meantime.api.edge import Edge, Limits
-from meantime.api.server import Listening, Server, make_server
+from meantime.api.edge import Edge, RequestLimits
+from meantime.api.server import ListenOptions, Server, make_server
 from meantime.api.streams.publish_shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.cluster.view import ClusterView, open_cluster
@@ -91,8 +91,8 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         edge = Edge(
             PublishShortcut(app, streams.publisher),
             clock=cluster.clock,
-            limits=Limits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
-            door=Authenticator(database, listener) if config.auth else None,
+            limits=RequestLimits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
+            authenticator=Authenticator(database, listener) if config.auth else None,
         )
         yield Node(url, edge, make_server(edge, _listening(config)), listening, cluster)
 
@@ -134,8 +134,8 @@ def url_of(config: Config, listening: socket.socket) -> str:
     return f"{scheme}://{host}:{listening.getsockname()[1]}"
 
 
-def _listening(config: Config) -> Listening:
-    return Listening(
+def _listening(config: Config) -> ListenOptions:
+    return ListenOptions(
         host=config.host,
         port=config.port,
         max_header_bytes=config.max_header_bytes,

@@ -14,17 +14,17 @@ from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls import subscriptions as subscription_calls
 from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.consuming.async_lease import AsyncLease
-from meantime.sdk.consuming.consumer import ConsumeOptions, ConsumeSettings, Consuming
-from meantime.sdk.core import Core, Identity
+from meantime.sdk.consuming.consumer import ConsumeOptions, ConsumeSettings, TopicConsumer
+from meantime.sdk.core import Core, Credentials
 from meantime.sdk.http.transport import AsyncSender, StreamBroken, async_method
 from meantime.sdk.model import Batch, Cursor, SubscriptionBatch
 from meantime.sdk.reading import (
     B,
-    EventsFollowing,
-    Following,
+    EventsReader,
+    ResumingReader,
     StreamOptions,
     StreamSettings,
-    SubscriptionFollowing,
+    SubscriptionReader,
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
@@ -51,7 +51,7 @@ class AsyncClient(AsyncSender):
         verify: SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(Core(url, Identity(key, producer_group), timeout=timeout, retries=retries), verify, transport)
+        super().__init__(Core(url, Credentials(key, producer_group), timeout=timeout, retries=retries), verify, transport)
 
     nodes = async_method(cluster.nodes)
     clock = async_method(cluster.clock)
@@ -143,8 +143,8 @@ class AsyncClient(AsyncSender):
         ...     print(batch.cursor, batch.events)
         """
         start = starting_cursors(await self.partitions(event_type), cursors) if isinstance(cursors, str) else cursors
-        following = EventsFollowing(event_type, start, StreamOptions(**options), self.core.retries)
-        async with aclosing(self._follow(following)) as batches:
+        reader = EventsReader(event_type, start, StreamOptions(**options), self.core.retries)
+        async with aclosing(self._follow(reader)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -152,22 +152,22 @@ class AsyncClient(AsyncSender):
         self, subscription_id: str, **options: Unpack[StreamSettings]
     ) -> AsyncGenerator[SubscriptionBatch, None]:
         """Batches of a subscription; see `Client.subscription_events`."""
-        following = SubscriptionFollowing(subscription_id, StreamOptions(**options), self.core.retries)
-        async with aclosing(self._follow(following)) as batches:
+        reader = SubscriptionReader(subscription_id, StreamOptions(**options), self.core.retries)
+        async with aclosing(self._follow(reader)) as batches:
             async for batch in batches:
                 yield batch
 
-    async def _follow(self, following: Following[B]) -> AsyncGenerator[B, None]:
-        while not following.finished:
+    async def _follow(self, reader: ResumingReader[B]) -> AsyncGenerator[B, None]:
+        while not reader.finished:
             try:
-                async with self.stream(following.call(), silence_for=following.options.silence_for) as stream:
-                    following.opened(stream.headers)
+                async with self.stream(reader.call(), silence_for=reader.options.silence_for) as stream:
+                    reader.opened(stream.headers)
                     async for chunk in stream.chunks:
-                        for batch in following.take(chunk):
+                        for batch in reader.take(chunk):
                             yield batch
-                pause = following.ended()
+                pause = reader.ended()
             except StreamBroken:
-                pause = following.broken()
+                pause = reader.broken()
             await asyncio.sleep(pause)
 
     async def consume(
@@ -179,7 +179,7 @@ class AsyncClient(AsyncSender):
         ...     async with lease:
         ...         await remind(lease.body)
         """
-        consuming = Consuming(self, topic, consumer_id, ConsumeOptions(**options))
+        consuming = TopicConsumer(self, topic, consumer_id, ConsumeOptions(**options))
         await consuming.start()
         try:
             while True:

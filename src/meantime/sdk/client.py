@@ -14,17 +14,17 @@ from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls import subscriptions as subscription_calls
 from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.consuming.consumer import ConsumeOptions, ConsumeSettings
-from meantime.sdk.consuming.lease import Background, Lease
-from meantime.sdk.core import Core, Identity
+from meantime.sdk.consuming.lease import BackgroundConsumers, Lease
+from meantime.sdk.core import Core, Credentials
 from meantime.sdk.http.transport import AsyncSender, Sender, StreamBroken, method
 from meantime.sdk.model import Batch, Cursor, SubscriptionBatch
 from meantime.sdk.reading import (
     B,
-    EventsFollowing,
-    Following,
+    EventsReader,
+    ResumingReader,
     StreamOptions,
     StreamSettings,
-    SubscriptionFollowing,
+    SubscriptionReader,
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
@@ -54,9 +54,9 @@ class Client(Sender):
         verify: SSLContext | bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(Core(url, Identity(key, producer_group), timeout=timeout, retries=retries), verify, transport)
+        super().__init__(Core(url, Credentials(key, producer_group), timeout=timeout, retries=retries), verify, transport)
         self._verify = verify
-        self._background: Background | None = None
+        self._background: BackgroundConsumers | None = None
         self._starting = Lock()
 
     nodes = method(cluster.nodes)
@@ -151,25 +151,25 @@ class Client(Sender):
         ...     print(batch.cursor, batch.events)
         """
         start = starting_cursors(self.partitions(event_type), cursors) if isinstance(cursors, str) else cursors
-        yield from self._follow(EventsFollowing(event_type, start, StreamOptions(**options), self.core.retries))
+        yield from self._follow(EventsReader(event_type, start, StreamOptions(**options), self.core.retries))
 
     def subscription_events(self, subscription_id: str, **options: Unpack[StreamSettings]) -> Iterator[SubscriptionBatch]:
         """Batches of a subscription; `commit` each when it is done. What is not committed comes again.
 
         Options are those of `events`, and `max_uncommitted_events` and `commit_timeout`.
         """
-        yield from self._follow(SubscriptionFollowing(subscription_id, StreamOptions(**options), self.core.retries))
+        yield from self._follow(SubscriptionReader(subscription_id, StreamOptions(**options), self.core.retries))
 
-    def _follow(self, following: Following[B]) -> Iterator[B]:
-        while not following.finished:
+    def _follow(self, reader: ResumingReader[B]) -> Iterator[B]:
+        while not reader.finished:
             try:
-                with self.stream(following.call(), silence_for=following.options.silence_for) as stream:
-                    following.opened(stream.headers)
+                with self.stream(reader.call(), silence_for=reader.options.silence_for) as stream:
+                    reader.opened(stream.headers)
                     for chunk in stream.chunks:
-                        yield from following.take(chunk)
-                pause = following.ended()
+                        yield from reader.take(chunk)
+                pause = reader.ended()
             except StreamBroken:
-                pause = following.broken()
+                pause = reader.broken()
             time.sleep(pause)
 
     def consume(self, topic: str, consumer_id: str, **options: Unpack[ConsumeSettings]) -> Iterator[Lease]:
@@ -185,10 +185,10 @@ class Client(Sender):
         """
         return self._in_background().consume(topic, consumer_id, ConsumeOptions(**options))
 
-    def _in_background(self) -> Background:
+    def _in_background(self) -> BackgroundConsumers:
         with self._starting:
             if self._background is None or self._background.closed:
-                self._background = Background(AsyncSender(self.core, self._verify, None))
+                self._background = BackgroundConsumers(AsyncSender(self.core, self._verify, None))
             return self._background
 
     def close(self) -> None:

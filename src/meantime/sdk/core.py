@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from meantime.errors import Unreachable
-from meantime.sdk.calls.call import Answer, Call
+from meantime.sdk.calls.call import Call, Response
 from meantime.sdk.drift import HEADER, Drift
 from meantime.sdk.node_urls import node_urls, why_unusable
 from meantime.sdk.problems import error_of
@@ -43,7 +43,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Credentials:
     """Who is asking."""
 
     key: str | None = None
@@ -58,7 +58,7 @@ class Core:
     def __init__(
         self,
         urls: str | Sequence[str],
-        identity: Identity,
+        credentials: Credentials,
         *,
         timeout: float = 40.0,
         retries: Retries | None = None,
@@ -66,11 +66,11 @@ class Core:
     ) -> None:
         self._given = self._urls = node_urls(urls)
         self._left_out: set[str] = set()
-        self.identity = identity
+        self.credentials = credentials
         self.timeout = timeout
         self.retries = retries or Retries()
         self.drift = drift or Drift()
-        self._headers = identity.headers()
+        self._headers = credentials.headers()
         self._preferred = 0
 
     @property
@@ -89,7 +89,7 @@ class Core:
         for url in dict.fromkeys(url.strip().rstrip("/") for url in urls):
             if not url or url in self._urls or url in self._left_out:
                 continue
-            if why := why_unusable(url, self._given, has_key=self.identity.key is not None):
+            if why := why_unusable(url, self._given, has_key=self.credentials.key is not None):
                 self._left_out.add(url)
                 left_out[url] = why
             else:
@@ -104,7 +104,7 @@ class Core:
         answer_for = call.answer_for or self.timeout + call.wait_for
         return Request(call.method, self.url + call.path, headers, call.content, answer_for)
 
-    def turn_away(self, url: str) -> None:
+    def prefer_next(self, url: str) -> None:
         """Prefer the node after this one, unless another call has turned already."""
         if self.url == url:
             self._preferred = (self._preferred + 1) % len(self._urls)
@@ -127,12 +127,12 @@ class Exchange(Generic[T]):
         self._sent_ms = self._core.drift.counted_ms()
         return self._core.request(self._call)
 
-    def observe(self, answer: Answer) -> None:
+    def observe(self, answer: Response) -> None:
         stamp = answer.headers.get(HEADER, "")
         if stamp.isdigit():
             self._core.drift.observe(int(stamp), self._sent_ms, self._core.drift.counted_ms())
 
-    def answered(self, answer: Answer) -> Done[T] | Pause:
+    def answered(self, answer: Response) -> Done[T] | Pause:
         self.observe(answer)
         if answer.status < 400:
             return Done(self._call.read(answer))
@@ -150,13 +150,13 @@ class Exchange(Generic[T]):
         doubt = "" if self._call.repeatable or not arrived else "; it is not known whether the call had an effect"
         raise Unreachable(f"no answer from {self._url}: {reason(error)}{doubt}", url=self._url) from error
 
-    def _patience(self, answer: Answer) -> float:
+    def _patience(self, answer: Response) -> float:
         return self._call.conflict_for if answer.status == 409 else self._retry_for
 
     def _next_pause(self, asked: float | None, patience: float) -> float | None:
         """Seconds until the next sending, or None when that would be too late. Untried nodes are asked at once."""
         self._failures += 1
-        self._core.turn_away(self._url)
+        self._core.prefer_next(self._url)
         untried = self._failures < len(self._core.urls)
         pause = 0.0 if untried else max(asked or 0.0, self._core.retries.pause(self._failures))
         spent = (self._core.drift.counted_ms() - self._began_ms) / 1000

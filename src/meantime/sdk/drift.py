@@ -15,7 +15,7 @@ HEADER = "x-meantime-now"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DriftSample:
     """The broker had `broker_ms` when the monotonic clock showed `counted_ms`, give or take `error_ms`."""
 
     broker_ms: float
@@ -28,7 +28,7 @@ class Sample:
     def error_at(self, counted_ms: float) -> float:
         return self.error_ms + abs(counted_ms - self.counted_ms) * RUN_APART
 
-    def contradicts(self, other: "Sample") -> bool:
+    def contradicts(self, other: "DriftSample") -> bool:
         apart = abs(self.broker_ms - other.at(self.counted_ms))
         return apart > self.error_ms + other.error_at(self.counted_ms) + 1
 
@@ -47,7 +47,7 @@ class Drift:
     def __init__(self, counted: Callable[[], float] = monotonic_ms, wall: Callable[[], float] = wall_ms) -> None:
         self._counted = counted
         self._wall = wall
-        self._best: Sample | None = None
+        self._best: DriftSample | None = None
 
     @property
     def measured(self) -> bool:
@@ -59,7 +59,7 @@ class Drift:
     def observe(self, stamp_ms: int, sent_ms: float, received_ms: float) -> None:
         """Take in the stamp of an answer; the moments are of the monotonic clock."""
         middle, error = (sent_ms + received_ms) / 2, (received_ms - sent_ms) / 2
-        sample = Sample(stamp_ms, middle, error)
+        sample = DriftSample(stamp_ms, middle, error)
         best = self._best
         if best is None or error <= best.error_at(middle) or sample.contradicts(best):
             self._best = sample

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class Carrying(msgspec.Struct, frozen=True, kw_only=True):
+class WithBody(msgspec.Struct, frozen=True, kw_only=True):
     """Something with a body: JSON as it was given, or bytes."""
 
     body: Any = None
@@ -40,7 +40,7 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Message(Carrying, frozen=True, kw_only=True):
+class Message(WithBody, frozen=True, kw_only=True):
     id: str
     at_ms: int
     status: str
@@ -75,7 +75,7 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
 
 
-class LeasedMessage(Carrying, frozen=True, kw_only=True):
+class LeasedMessage(WithBody, frozen=True, kw_only=True):
     """A lease as it comes over the wire; it ends at `at_ms` of the broker's clock."""
 
     id: str

@@ -10,7 +10,7 @@ import msgspec
 
 from meantime import errors
 from meantime.errors import MeantimeError
-from meantime.sdk.calls.call import Answer
+from meantime.sdk.calls.call import Response
 
 STANDARD = frozenset({"type", "title", "status", "detail", "code", "retryable"})
 
@@ -31,7 +31,7 @@ BY_STATUS: dict[int, type[MeantimeError]] = {
 }
 
 
-def error_of(answer: Answer) -> MeantimeError:
+def error_of(answer: Response) -> MeantimeError:
     """The exception that an answer of 400 or above stands for."""
     document = _document(answer.content)
     code = document.get("code")

@@ -1,6 +1,6 @@
 """Following a stream of events through every interruption, without touching a socket.
 
-An `EventsFollowing` remembers the cursor of each partition after every complete line, so a stream that breaks goes on where
+An `EventsReader` remembers the cursor of each partition after every complete line, so a stream that breaks goes on where
 the last line ended: nothing is skipped, nothing is delivered twice. The place of a subscription is kept by the broker
 instead: what was not committed comes again. Limits given by the caller hold over all connections.
 """
@@ -27,7 +27,7 @@ _batch = msgspec.json.Decoder(Batch)
 
 
 @dataclass(slots=True)
-class Lines:
+class LineSplitter:
     """Cuts chunks of bytes into complete lines; only a line feed ends a line."""
 
     _rest: bytes = b""
@@ -78,7 +78,7 @@ def starting_cursors(partitions: Iterable[Partition], start: str) -> list[Cursor
     return [Cursor(partition.partition, partition.newest_available_offset) for partition in partitions]
 
 
-class Following(ABC, Generic[B]):
+class ResumingReader(ABC, Generic[B]):
     """One stream over any number of connections: `call`, `opened`, `take` chunks, then `ended` or `broken`, and again."""
 
     def __init__(self, options: StreamOptions, retries: Retries, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -89,7 +89,7 @@ class Following(ABC, Generic[B]):
         self._began = monotonic()
         self._seen = 0
         self._failures = 0
-        self._lines = Lines()
+        self._lines = LineSplitter()
 
     @abstractmethod
     def call(self) -> Call[None]:
@@ -100,7 +100,7 @@ class Following(ABC, Generic[B]):
         """Take note of a line and make of it what the caller gets."""
 
     def opened(self, headers: Mapping[str, str]) -> None:
-        self._lines = Lines()
+        self._lines = LineSplitter()
 
     def take(self, chunk: bytes) -> Iterator[B]:
         for line in self._lines.feed(chunk):
@@ -138,7 +138,7 @@ class Following(ABC, Generic[B]):
         return options
 
 
-class EventsFollowing(Following[Batch]):
+class EventsReader(ResumingReader[Batch]):
     """The stream of one event type, from cursors."""
 
     def __init__(self, event_type: str, cursors: Iterable[Cursor], options: StreamOptions, retries: Retries) -> None:
@@ -156,7 +156,7 @@ class EventsFollowing(Following[Batch]):
         return batch
 
 
-class SubscriptionFollowing(Following[SubscriptionBatch]):
+class SubscriptionReader(ResumingReader[SubscriptionBatch]):
     """The stream of a subscription."""
 
     def __init__(self, subscription_id: str, options: StreamOptions, retries: Retries) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from meantime.sdk.calls.call import Answer, Call
+from meantime.sdk.calls.call import Call, Response
 
 PASSING = frozenset({429, 502, 503, 504})
 #: A 503 with one of these codes does not say whether the call had an effect.
@@ -32,7 +32,7 @@ class Retries:
         return full * (0.5 + self.draw() / 2)
 
 
-def may_repeat_after(call: Call[Any], answer: Answer) -> bool:
+def may_repeat_after(call: Call[Any], answer: Response) -> bool:
     """Whether an answer says *not now* and sending again cannot do harm."""
     if answer.status == 409:
         return call.conflict_for > 0
@@ -41,11 +41,11 @@ def may_repeat_after(call: Call[Any], answer: Answer) -> bool:
     return call.repeatable or ("retry-after" in answer.headers and not _uncertain(answer))
 
 
-def _uncertain(answer: Answer) -> bool:
+def _uncertain(answer: Response) -> bool:
     return any(code in answer.content for code in UNCERTAIN)
 
 
-def asked_pause(answer: Answer) -> float | None:
+def asked_pause(answer: Response) -> float | None:
     """The seconds of `Retry-After`, where given as a number."""
     try:
         return float(answer.headers.get("retry-after", ""))

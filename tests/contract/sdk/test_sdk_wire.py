@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from meantime.sdk.core import Request
-from meantime.sdk.http.connection import Wires, direct
-from meantime.sdk.http.stream_connection import MOST_WAITING, Streams
+from meantime.sdk.http.connection import ConnectionPool, is_direct
+from meantime.sdk.http.stream_connection import MOST_WAITING, StreamConnections
 
 HELLO = b"HTTP/1.1 200 OK\r\nX-Meantime-Now: 7\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 207 Multi\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
@@ -40,17 +40,17 @@ async def serving(answers: Answers) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def wires() -> AsyncIterator[Wires]:
-    wires = Wires()
-    yield wires
-    wires.close()
+async def connections() -> AsyncIterator[ConnectionPool]:
+    connections = ConnectionPool()
+    yield connections
+    connections.close()
 
 
 def get(url: str, *, answer_for: float = 5.0, **headers: str) -> Request:
     return Request("GET", f"{url}/topics", headers, None, answer_for)
 
 
-async def test_a_connection_is_used_again_until_the_node_says_that_it_ends(wires: Wires) -> None:
+async def test_a_connection_is_used_again_until_the_node_says_that_it_ends(connections: ConnectionPool) -> None:
     seen: list[int] = []
 
     def answers(number: int, head: bytes) -> bytes:
@@ -59,63 +59,63 @@ async def test_a_connection_is_used_again_until_the_node_says_that_it_ends(wires
         return [HELLO, CHUNKED, LAST, HELLO][len(seen) - 1]
 
     async with serving(answers) as url:
-        got = [await wires.request(get(url)) for _ in range(4)]
+        got = [await connections.request(get(url)) for _ in range(4)]
     assert [(one.status, one.content) for one in got] == [(200, b"hello"), (207, b"hello"), (200, b"ok"), (200, b"hello")]
     assert got[0].headers["x-meantime-now"] == "7"
     assert seen == [1, 1, 1, 2]
 
 
-async def test_calls_at_the_same_time_have_connections_of_their_own(wires: Wires) -> None:
+async def test_calls_at_the_same_time_have_connections_of_their_own(connections: ConnectionPool) -> None:
     async with serving(lambda number, _: HELLO.replace(b"hello", b"no. %d" % number)) as url:
-        got = await asyncio.gather(*(wires.request(get(url)) for _ in range(3)))
+        got = await asyncio.gather(*(connections.request(get(url)) for _ in range(3)))
     assert sorted(one.content for one in got) == [b"no. 1", b"no. 2", b"no. 3"]
 
 
-async def test_a_connection_that_breaks_instead_of_answering_is_an_error(wires: Wires) -> None:
+async def test_a_connection_that_breaks_instead_of_answering_is_an_error(connections: ConnectionPool) -> None:
     async with serving(lambda *_: None) as url:
         with pytest.raises(httpx.RemoteProtocolError):
-            await wires.request(get(url))
+            await connections.request(get(url))
 
 
-async def test_an_answer_that_stops_halfway_is_not_waited_for_for_ever(wires: Wires) -> None:
+async def test_an_answer_that_stops_halfway_is_not_waited_for_for_ever(connections: ConnectionPool) -> None:
     async with serving(lambda number, _: HELLO[:-2] if number == 1 else None) as url:
-        asking = asyncio.create_task(wires.request(get(url, answer_for=0.2)))
+        asking = asyncio.create_task(connections.request(get(url, answer_for=0.2)))
         with pytest.raises(httpx.ReadTimeout):
             await asking
 
 
-async def test_what_is_no_http_is_an_error(wires: Wires) -> None:
+async def test_what_is_no_http_is_an_error(connections: ConnectionPool) -> None:
     async with serving(lambda *_: b"SSH-2.0-OpenSSH\r\n") as url:
         with pytest.raises(httpx.RemoteProtocolError):
-            await wires.request(get(url))
+            await connections.request(get(url))
 
 
-async def test_a_call_that_was_given_up_leaves_no_answer_to_the_next_one(wires: Wires) -> None:
+async def test_a_call_that_was_given_up_leaves_no_answer_to_the_next_one(connections: ConnectionPool) -> None:
     async with serving(lambda number, _: HELLO[:10] if number == 1 else HELLO) as url:
-        asking = asyncio.create_task(wires.request(get(url)))
+        asking = asyncio.create_task(connections.request(get(url)))
         await asyncio.sleep(0.05)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        assert (await wires.request(get(url))).content == b"hello"
+        assert (await connections.request(get(url))).content == b"hello"
 
 
-async def test_an_address_where_nobody_listens_was_never_asked(wires: Wires) -> None:
+async def test_an_address_where_nobody_listens_was_never_asked(connections: ConnectionPool) -> None:
     async with serving(lambda *_: HELLO) as url:
         pass
     with pytest.raises(httpx.ConnectError):
-        await wires.request(get(url))
+        await connections.request(get(url))
 
 
-async def test_a_header_cannot_bring_another_one(wires: Wires) -> None:
+async def test_a_header_cannot_bring_another_one(connections: ConnectionPool) -> None:
     async with serving(lambda *_: HELLO) as url:
         with pytest.raises(httpx.LocalProtocolError):
-            await wires.request(get(url, **{"X-Producer-Group": "a\r\nX-Other: b"}))
+            await connections.request(get(url, **{"X-Producer-Group": "a\r\nX-Other: b"}))
 
 
 async def read(url: str, *, silence_for: float = 5.0) -> tuple[int, bytes, bytes]:
     """Status, the content that came with the head, and the rest of a stream to its end."""
-    async with Streams().opened(get(url), silence_for) as (answer, chunks):
+    async with StreamConnections().opened(get(url), silence_for) as (answer, chunks):
         return answer.status, answer.content, b"".join([chunk async for chunk in chunks])
 
 
@@ -131,7 +131,7 @@ async def test_of_a_stream_that_is_refused_the_whole_answer_is_known() -> None:
 
 async def test_a_stream_that_falls_silent_is_broken_after_what_had_come() -> None:
     broken = CHUNKED[: CHUNKED.index(b"2\r\nlo")]
-    async with serving(lambda *_: broken) as url, Streams().opened(get(url), 0.2) as (_, chunks):
+    async with serving(lambda *_: broken) as url, StreamConnections().opened(get(url), 0.2) as (_, chunks):
         assert await anext(chunks) == b"hel"
         with pytest.raises(httpx.ReadTimeout):
             await anext(chunks)
@@ -148,7 +148,7 @@ async def test_a_stream_whose_node_goes_away_is_broken_not_ended() -> None:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with Streams().opened(get(url), 5.0) as (_, chunks):
+        async with StreamConnections().opened(get(url), 5.0) as (_, chunks):
             assert await anext(chunks) == b"hel"
             started.set()
             with pytest.raises(httpx.RemoteProtocolError):
@@ -174,7 +174,7 @@ async def test_a_slow_reader_lets_the_node_wait_and_misses_nothing() -> None:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with Streams().opened(get(url), 5.0) as (_, chunks):
+        async with StreamConnections().opened(get(url), 5.0) as (_, chunks):
             before = -1
             while sent != before:  # until the node gets nothing more off
                 before = sent
@@ -184,7 +184,7 @@ async def test_a_slow_reader_lets_the_node_wait_and_misses_nothing() -> None:
 
 
 async def test_a_stream_ends_with_its_client() -> None:
-    streams = Streams()
+    streams = StreamConnections()
     async with serving(lambda *_: CHUNKED[: CHUNKED.index(b"2\r\nlo")]) as url:
         async with streams.opened(get(url), 5.0) as (_, chunks):
             assert await anext(chunks) == b"hel"
@@ -195,7 +195,7 @@ async def test_a_stream_ends_with_its_client() -> None:
             await read_with(streams, url)
 
 
-async def read_with(streams: Streams, url: str) -> None:
+async def read_with(streams: StreamConnections, url: str) -> None:
     async with streams.opened(get(url), 5.0):
         raise AssertionError("a closed client opened a stream")
 
@@ -203,10 +203,10 @@ async def read_with(streams: Streams, url: str) -> None:
 def test_the_short_way_is_for_plain_addresses_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    assert direct("http://node:8080")
-    assert not direct("https://node:8080")
-    assert not direct("http://user:word@node:8080")
+    assert is_direct("http://node:8080")
+    assert not is_direct("https://node:8080")
+    assert not is_direct("http://user:word@node:8080")
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    assert not direct("http://node:8080")
-    assert direct("http://127.0.0.1:8080")
-    assert direct("http://[::1]:8080")
+    assert not is_direct("http://node:8080")
+    assert is_direct("http://127.0.0.1:8080")
+    assert is_direct("http://[::1]:8080")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from meantime.cli.input import Item, batches, items, parse
+from meantime.cli.input import InputLine, batches, items, parse
 from meantime.cli.message_files import When, message, rows_of_csv
 from meantime.errors import Invalid
 
@@ -34,7 +34,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_batches_are_full_but_the_last() -> None:
-    source = [Item(str(n), b"") for n in range(5)]
+    source = [InputLine(str(n), b"") for n in range(5)]
     assert [len(batch) for batch in batches(source, 2, linger=5)] == [2, 2, 1]
     assert list(batches([], 2)) == []
 
@@ -42,10 +42,10 @@ def test_batches_are_full_but_the_last() -> None:
 def test_a_batch_is_handed_on_when_the_source_pauses() -> None:
     seen = threading.Event()
 
-    def slow() -> Iterator[Item]:
-        yield Item("1", b"")
+    def slow() -> Iterator[InputLine]:
+        yield InputLine("1", b"")
         assert seen.wait(60)
-        yield Item("2", b"")
+        yield InputLine("2", b"")
 
     arriving = batches(slow(), 100, linger=0.01)
     assert [item.place for item in next(arriving)] == ["1"]
@@ -54,8 +54,8 @@ def test_a_batch_is_handed_on_when_the_source_pauses() -> None:
 
 
 def test_what_is_wrong_with_the_source_is_raised_after_what_came_before() -> None:
-    def broken() -> Iterator[Item]:
-        yield Item("1", b"")
+    def broken() -> Iterator[InputLine]:
+        yield InputLine("1", b"")
         raise Invalid("no more")
 
     arriving = batches(broken(), 10, linger=5)
@@ -78,14 +78,14 @@ NOW = When(now=1000.0)
     ],
 )
 def test_a_line_says_when_in_one_of_four_ways(line: bytes, at_ms: int | None, after_ms: int | None) -> None:
-    new = message(Item("f:1", line), NOW)
+    new = message(InputLine("f:1", line), NOW)
     assert (new.at_ms, new.after_ms) == (at_ms, after_ms)
     assert new.id
 
 
 def test_a_line_without_an_instant_gets_that_of_the_command_line() -> None:
-    assert message(Item("f:1", b"{}"), When(0.0, after="5s")).after_ms == 5000
-    assert message(Item("f:1", b'{"at_ms": 7}'), When(0.0, after="5s")).at_ms == 7
+    assert message(InputLine("f:1", b"{}"), When(0.0, after="5s")).after_ms == 5000
+    assert message(InputLine("f:1", b'{"at_ms": 7}'), When(0.0, after="5s")).at_ms == 7
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_line_without_an_instant_gets_that_of_the_command_line() -> None:
 )
 def test_a_line_that_makes_no_sense_says_why(line: bytes) -> None:
     with pytest.raises(Invalid):
-        message(Item("f:1", line), NOW)
+        message(InputLine("f:1", line), NOW)
 
 
 def test_the_columns_of_csv_become_id_instant_and_body(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from meantime.cli.exits import NOT_RUNNING
+from meantime.cli.exit_codes import NOT_RUNNING
 from meantime.cli.main import run
 from meantime.cli.pipeline.spark import told
 from meantime.errors import Invalid, NotFound

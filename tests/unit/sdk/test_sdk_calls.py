@@ -9,7 +9,7 @@ from meantime.sdk.calls import cursors, streams, timers
 from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls import subscriptions as subscription_calls
 from meantime.sdk.calls import topics as topic_calls
-from meantime.sdk.calls.call import Answer, Call
+from meantime.sdk.calls.call import Call, Response
 from meantime.sdk.messages import LeasedMessage, Slot, Topic
 from meantime.sdk.model import Cursor, EventType, SubscriptionBatch, Timer
 
@@ -19,7 +19,7 @@ def sent(call: Call[Any]) -> Any:
 
 
 def read(call: Call[Any], document: object, status: int = 200) -> Any:
-    return call.read(Answer(status, {}, msgspec.json.encode(document)))
+    return call.read(Response(status, {}, msgspec.json.encode(document)))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_answers_are_read_into_frozen_data() -> None:
 
 def test_an_answer_of_something_else_is_said_to_be_unexpected() -> None:
     with pytest.raises(UnexpectedAnswer, match="is this a Meantime node"):
-        topic_calls.topics().read(Answer(200, {}, b"<html>Welcome to nginx"))
+        topic_calls.topics().read(Response(200, {}, b"<html>Welcome to nginx"))
 
 
 def test_load_and_count_name_their_range_in_milliseconds() -> None:
@@ -138,7 +138,7 @@ def test_publishing_says_which_events_failed_and_why() -> None:
         {"publishing_status": "failed", "step": "validating", "detail": "id is no string", "eid": "e2"},
     ]
     assert call.refusal is not None
-    error = call.refusal(Answer(422, {}, msgspec.json.encode(items)))
+    error = call.refusal(Response(422, {}, msgspec.json.encode(items)))
     assert isinstance(error, PublishFailed)
     assert error.detail == "2 of 2 events were not published: validating: id is no string"
     assert error.extras["written"] == 0
@@ -155,7 +155,7 @@ def test_a_batch_that_was_written_in_part_is_an_error_too() -> None:
 def test_a_refusal_with_a_problem_document_is_left_to_the_common_rule() -> None:
     call = streams.publish("orders", {})
     assert call.refusal is not None
-    assert call.refusal(Answer(422, {}, b'{"code":"invalid"}')) is None
+    assert call.refusal(Response(422, {}, b'{"code":"invalid"}')) is None
 
 
 def test_a_switch_carries_one_idempotency_key_through_all_its_repetitions() -> None:
@@ -175,7 +175,7 @@ def test_a_commit_names_the_stream_of_its_batch() -> None:
     call = subscription_calls.commit(batch)
     assert call.headers["X-Nakadi-StreamId"] == "x"
     assert sent(call) == {"items": [{"partition": "0", "offset": "5", "event_type": "orders", "cursor_token": "token"}]}
-    assert call.read(Answer(204, {}, b"")) is True
+    assert call.read(Response(204, {}, b"")) is True
     items = [{"cursor": {"partition": "0", "offset": "5"}, "result": "outdated"}]
     assert read(call, {"items": items}) is False
 

@@ -3,8 +3,8 @@ import pytest
 from meantime.errors import BarrierTimeout, Conflict, Invalid, MeantimeError, NotFound, Unavailable, Unreachable
 from meantime.sdk.calls import streams
 from meantime.sdk.calls import topics as topic_calls
-from meantime.sdk.calls.call import Answer, Call, path
-from meantime.sdk.core import Core, Done, Identity, Pause
+from meantime.sdk.calls.call import Call, Response, path
+from meantime.sdk.core import Core, Credentials, Done, Pause
 from meantime.sdk.drift import Drift
 from meantime.sdk.node_urls import node_urls, why_unusable
 from meantime.sdk.problems import error_of
@@ -23,14 +23,14 @@ class Stopwatch:
 
 def core_with(urls: str = A, clock: Stopwatch | None = None) -> Core:
     retries = Retries(retry_for=10, first_pause=1, longest_pause=4, draw=lambda: 1.0)
-    return Core(urls, Identity(), retries=retries, drift=Drift(clock or Stopwatch()))
+    return Core(urls, Credentials(), retries=retries, drift=Drift(clock or Stopwatch()))
 
 
-def answer(status: int, content: bytes = b"", **headers: str) -> Answer:
-    return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+def answer(status: int, content: bytes = b"", **headers: str) -> Response:
+    return Response(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
 
 
-def reads_text(call_answer: Answer) -> str:
+def reads_text(call_answer: Response) -> str:
     return call_answer.content.decode()
 
 
@@ -49,7 +49,7 @@ def test_an_answer_is_read_and_its_stamp_measures_the_drift() -> None:
 
 
 def test_a_request_names_who_is_asking() -> None:
-    core = Core(A, Identity("secret", "billing"))
+    core = Core(A, Credentials("secret", "billing"))
     assert core.begin(GET).request().headers == {"Authorization": "Bearer secret", "X-Producer-Group": "billing"}
 
 
@@ -191,7 +191,7 @@ def test_what_a_cluster_calls_a_node_and_is_none_is_left_out(url: str) -> None:
 
 
 def test_nodes_are_learned_once_and_left_out_with_one_warning() -> None:
-    core = Core("https://a:1", Identity("secret"))
+    core = Core("https://a:1", Credentials("secret"))
     assert core.learn(["https://a:1/", "https://b:2/", "https://b:2", "http://c:3", ""]) == {
         "http://c:3": "the key would go out in the clear"
     }

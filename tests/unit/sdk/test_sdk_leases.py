@@ -11,8 +11,8 @@ import pytest
 
 from meantime.errors import LeaseLost
 from meantime.sdk.consuming.async_lease import AsyncLease
-from meantime.sdk.consuming.lease_keeper import Keeper, plan
-from meantime.sdk.core import Core, Identity
+from meantime.sdk.consuming.lease_keeper import LeaseKeeper, plan
+from meantime.sdk.core import Core, Credentials
 from meantime.sdk.drift import Drift
 from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.messages import LeasedMessage
@@ -30,7 +30,7 @@ class Broker:
         self.was_asked = asyncio.Event()
         self.answers: list[httpx.Response | Exception] = []
         retries = Retries(retry_for=0)
-        core = Core("http://a", Identity(), retries=retries, drift=Drift(lambda: self.ms, lambda: self.ms))
+        core = Core("http://a", Credentials(), retries=retries, drift=Drift(lambda: self.ms, lambda: self.ms))
         self.sender = AsyncSender(core, True, httpx.MockTransport(self._handle))
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
@@ -49,8 +49,8 @@ class Broker:
         leased = LeasedMessage(id=id, version=3, at_ms=at_ms, attempts=2, body={"n": 1})
         return AsyncLease(self.sender, "t", "me", leased)
 
-    def keeper(self, *, extending: bool = True) -> Keeper:
-        return Keeper(self.sender, "t", "me", 30.0, extending=extending)
+    def keeper(self, *, extending: bool = True) -> LeaseKeeper:
+        return LeaseKeeper(self.sender, "t", "me", 30.0, extending=extending)
 
 
 async def test_a_lease_tells_what_it_is_and_how_long_it_lasts_by_the_brokers_clock() -> None:
@@ -251,10 +251,10 @@ async def test_a_lease_told_again_is_recognised_and_a_later_one_is_new() -> None
     keeper = broker.keeper()
     lease = broker.lease("a")
     keeper.add(lease)
-    assert keeper.in_hand(LeasedMessage(id="a", version=5, at_ms=50_000, attempts=2))
+    assert keeper.recognise(LeasedMessage(id="a", version=5, at_ms=50_000, attempts=2))
     assert (lease.version, lease.at_ms) == (5, 50_000)
-    assert not keeper.in_hand(LeasedMessage(id="a", version=6, at_ms=50_000, attempts=3))
-    assert not keeper.in_hand(LeasedMessage(id="b", version=5, at_ms=50_000, attempts=2))
+    assert not keeper.recognise(LeasedMessage(id="a", version=6, at_ms=50_000, attempts=3))
+    assert not keeper.recognise(LeasedMessage(id="b", version=5, at_ms=50_000, attempts=2))
 
 
 async def test_a_failing_callback_does_not_stop_the_keeper() -> None:

@@ -3,7 +3,7 @@ import pytest
 
 from meantime.errors import Invalid, UnexpectedAnswer
 from meantime.sdk.model import Cursor, Partition
-from meantime.sdk.reading import EventsFollowing, Lines, StreamOptions, SubscriptionFollowing, starting_cursors
+from meantime.sdk.reading import EventsReader, LineSplitter, StreamOptions, SubscriptionReader, starting_cursors
 from meantime.sdk.retries import Retries
 
 RETRIES = Retries(first_pause=1, draw=lambda: 1.0)
@@ -14,17 +14,17 @@ def line(partition: str, offset: str, *events: int) -> bytes:
     return msgspec.json.encode(batch) + b"\n"
 
 
-def following(**options: int) -> EventsFollowing:
+def following(**options: int) -> EventsReader:
     start = [Cursor("0", "BEGIN"), Cursor("1", "BEGIN")]
-    return EventsFollowing("orders", start, StreamOptions(**options), RETRIES)
+    return EventsReader("orders", start, StreamOptions(**options), RETRIES)
 
 
-def numbers(reading: EventsFollowing, chunk: bytes) -> list[int]:
+def numbers(reading: EventsReader, chunk: bytes) -> list[int]:
     return [event["n"] for batch in reading.take(chunk) for event in batch.events]
 
 
 def test_lines_are_cut_at_line_feeds_only_however_the_chunks_fall() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     assert lines.feed(b'{"a":"\xe2\x80\xa8') == []
     assert lines.feed(b'x\r"}\n\n{"b"') == [b'{"a":"\xe2\x80\xa8x\r"}']
     assert lines.feed(b":1}\n") == [b'{"b":1}']
@@ -89,7 +89,7 @@ def test_a_line_that_is_no_batch_is_unexpected() -> None:
 
 
 def test_a_subscription_remembers_the_stream_that_a_commit_must_name() -> None:
-    reading = SubscriptionFollowing("s1", StreamOptions(max_uncommitted_events=3), RETRIES)
+    reading = SubscriptionReader("s1", StreamOptions(max_uncommitted_events=3), RETRIES)
     assert reading.call().path == "/subscriptions/s1/events?max_uncommitted_events=3"
     assert reading.call().conflict_for == 0
     reading.opened({"x-nakadi-streamid": "abc"})

@@ -3,24 +3,22 @@
 from typing import Any
 
 import msgspec
-from litestar import Request, get, post
+from litestar import get, post
 from litestar.params import FromPath, FromQuery
 
 from meantime.api.dependencies import TheReading
-from meantime.api.identity import allow
+from meantime.api.identity import AnyRequest, allow
 from meantime.api.streams.reading import given_cursor, given_cursors
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading import partitions as questions
 from meantime.streams.reading.offsets import PartitionState
 from meantime.streams.reading.reader import GivenCursor
 
-AnyRequest = Request[Any, Any, Any]
-
 MOST_CURSORS = 1000
 LARGEST_SHIFT = 10**17
 
 
-class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
+class PartitionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: str
     oldest_available_offset: str
     newest_available_offset: str
@@ -41,7 +39,7 @@ class Distance(msgspec.Struct, frozen=True):
 @get("/event-types/{name:str}/partitions", tags=["streams"], summary="Where each partition begins and ends")
 async def list_partitions(
     request: AnyRequest, reading: TheReading, name: FromPath[str], cursors: FromQuery[str | None] = None
-) -> list[Partition]:
+) -> list[PartitionDocument]:
     allow(request, "read", name)
     consumed = _array(cursors.encode()) if cursors else []
     return [_partition(state) for state in await questions.partition_states(reading, name, given_cursors(consumed))]
@@ -54,7 +52,7 @@ async def show_partition(
     name: FromPath[str],
     partition: FromPath[str],
     consumed_offset: FromQuery[str | None] = None,
-) -> Partition:
+) -> PartitionDocument:
     allow(request, "read", name)
     return _partition(await questions.partition_state(reading, name, partition, consumed_offset))
 
@@ -80,7 +78,7 @@ async def shifted_cursors(request: AnyRequest, reading: TheReading, name: FromPa
 
 
 @post("/event-types/{name:str}/cursors-lag", tags=["streams"], summary="How many events are left to read", status_code=200)
-async def cursors_lag(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[Partition]:
+async def cursors_lag(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[PartitionDocument]:
     allow(request, "read", name)
     cursors = given_cursors(_array(await request.body()))
     return [_partition(state) for state in await questions.lags(reading, name, cursors)]
@@ -118,8 +116,8 @@ def _document(given: GivenCursor) -> CursorDocument:
     return CursorDocument(given.partition or "", given.offset or "")
 
 
-def _partition(state: PartitionState) -> Partition:
-    return Partition(str(state.partition), str(state.oldest), str(state.newest), state.unconsumed)
+def _partition(state: PartitionState) -> PartitionDocument:
+    return PartitionDocument(str(state.partition), str(state.oldest), str(state.newest), state.unconsumed)
 
 
 ROUTES = [list_partitions, show_partition, cursor_distances, shifted_cursors, cursors_lag]

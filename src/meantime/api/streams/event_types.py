@@ -7,8 +7,8 @@ from litestar import Response, delete, get, post, put
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath
 
+from meantime.api.bodies import read_object
 from meantime.api.dependencies import TheStreams
-from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow, identity_of
 from meantime.streams.catalog.declarations import ENRICHMENT
 from meantime.streams.model import STRATEGIES

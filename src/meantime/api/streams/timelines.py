@@ -8,8 +8,8 @@ from litestar import Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, HeaderParameter
 
+from meantime.api.bodies import read_object
 from meantime.api.dependencies import TheStreams
-from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, allow
 from meantime.clock import rfc3339
 from meantime.errors import Invalid, NotFound

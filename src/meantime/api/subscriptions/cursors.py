@@ -7,8 +7,8 @@ import msgspec
 from litestar import Response, get, patch, post
 from litestar.params import FromPath, HeaderParameter
 
+from meantime.api.bodies import read_object
 from meantime.api.dependencies import TheSubscriptions
-from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest
 from meantime.api.subscriptions.documents import allowed, objects_in, places_in
 from meantime.errors import Malformed

@@ -16,7 +16,7 @@ from meantime.streams.subscriptions.subscriptions import Subscriptions
 MOST_CURSORS = 1000
 
 
-class Place(msgspec.Struct, frozen=True):
+class InitialCursor(msgspec.Struct, frozen=True):
     event_type: str
     partition: str
     offset: str
@@ -44,7 +44,7 @@ class SubscriptionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     read_from: str
     created_at: str
     updated_at: str
-    initial_cursors: list[Place]
+    initial_cursors: list[InitialCursor]
     authorization: Any = None
     status: list[EventTypeReport] | None = None
 
@@ -73,7 +73,7 @@ def document_of(subscription: Subscription, status: list[EventTypeReport] | None
         created_at=rfc3339(subscription.created_at_ms),
         updated_at=rfc3339(subscription.updated_at_ms),
         initial_cursors=[
-            Place(place.event_type or "", place.partition or "", place.offset or "")
+            InitialCursor(place.event_type or "", place.partition or "", place.offset or "")
             for place in subscription.initial_cursors
         ],
         authorization=subscription.access,

@@ -6,8 +6,8 @@ from typing import Any
 from litestar import get, post
 from litestar.params import FromPath
 
+from meantime.api.bodies import read_object
 from meantime.api.dependencies import TheSubscriptions
-from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest
 from meantime.api.streaming import LineStream
 from meantime.api.streams.reading import OptionalInt, as_text

@@ -4,8 +4,8 @@ import msgspec
 from litestar import Response, delete, get, post, put
 from litestar.params import FromPath, FromQuery
 
+from meantime.api.bodies import read_object
 from meantime.api.dependencies import TheSubscriptions
-from meantime.api.documents import read_object
 from meantime.api.identity import AnyRequest, identity_of
 from meantime.api.subscriptions import cursors as subscription_cursors
 from meantime.api.subscriptions import events as subscription_events
@@ -28,7 +28,7 @@ from meantime.streams.subscriptions.subscriptions import Subscriptions
 LARGEST_PAGE = 1000
 
 
-class Report(msgspec.Struct, frozen=True):
+class SubscriptionStatsDocument(msgspec.Struct, frozen=True):
     items: list[EventTypeReport]
 
 
@@ -95,10 +95,10 @@ async def delete_subscription(request: AnyRequest, subscriptions: TheSubscriptio
 @get("/subscriptions/{id:str}/stats", tags=["subscriptions"], summary="Who reads what, and how much is left")
 async def show_stats(
     request: AnyRequest, subscriptions: TheSubscriptions, id: FromPath[str], show_time_lag: FromQuery[bool] = False
-) -> Report:
+) -> SubscriptionStatsDocument:
     subscription = await allowed(request, subscriptions, id)
     found = await stats(subscriptions, subscription, with_ages=show_time_lag)
-    return Report(reports(subscription, found))
+    return SubscriptionStatsDocument(reports(subscription, found))
 
 
 async def _status(subscriptions: Subscriptions, subscription: Subscription) -> list[EventTypeReport]:

@@ -1,19 +1,15 @@
 """Applications and their queues: who owns what, how far it is, and steering it while it runs."""
 
-from typing import Any
-
 import msgspec
-from litestar import Request, delete, get, post, put
+from litestar import delete, get, post, put
 from litestar.params import FromPath
 
 from meantime.api.dependencies import TheApps, TheReading, TheStreams
-from meantime.api.identity import allow
+from meantime.api.identity import AnyRequest, allow
 from meantime.api.workers import positions
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading.reader import Reading
 from meantime.workers.inspection import Apps, QueueState
-
-AnyRequest = Request[Any, Any, Any]
 
 
 class AppDocument(msgspec.Struct, frozen=True):

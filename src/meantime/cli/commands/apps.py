@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from meantime.cli.output import on_terminal, print_json, print_table, say
-from meantime.cli.session import Data, Json, Key, Session, Url, Yes, confirm, on_cluster, open_session
+from meantime.cli.session import ClusterSession, Data, Json, Key, Url, Yes, confirm, on_cluster, open_session
 
 apps = typer.Typer(help="Applications: their workers and queues.")
 
@@ -15,19 +15,19 @@ AppName = Annotated[str, typer.Argument(metavar="APP", help="Name of the applica
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Id of the queue, or EVENT_TYPE/PARTITION.")]
 
 
-class App(msgspec.Struct, frozen=True):
+class AppView(msgspec.Struct, frozen=True):
     name: str
     workers: int = 0
     queues: int = 0
     paused: bool = False
 
 
-class Worker(msgspec.Struct, frozen=True):
+class WorkerView(msgspec.Struct, frozen=True):
     worker: str
     queues: list[str] = []
 
 
-class Queue(msgspec.Struct, frozen=True):
+class QueueView(msgspec.Struct, frozen=True):
     queue: str
     event_type: str = ""
     partition: str = ""
@@ -56,7 +56,7 @@ def list_if_alone(context: typer.Context, url: Url = None, key: Key = None, data
 
 @apps.command("list")
 @on_cluster
-def list_all(session: Session) -> None:
+def list_all(session: ClusterSession) -> None:
     """List the applications.
 
     Example: meantime apps list --json
@@ -67,7 +67,7 @@ def list_all(session: Session) -> None:
 @apps.command()
 @on_cluster
 def show(
-    session: Session,
+    session: ClusterSession,
     app: AppName,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw again every second until Ctrl-C.")] = False,
 ) -> None:
@@ -89,7 +89,7 @@ def show(
 @apps.command()
 @on_cluster
 def reset(
-    session: Session,
+    session: ClusterSession,
     app: AppName,
     queue: QueueName,
     cursor: Annotated[str, typer.Argument(help="The queue goes on after this cursor; BEGIN does everything again.")],
@@ -107,7 +107,7 @@ def reset(
 @apps.command()
 @on_cluster
 def pause(
-    session: Session,
+    session: ClusterSession,
     app: AppName,
     queue: Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="One queue; else the whole application.")] = None,
 ) -> None:
@@ -121,7 +121,7 @@ def pause(
 @apps.command()
 @on_cluster
 def resume(
-    session: Session,
+    session: ClusterSession,
     app: AppName,
     queue: Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="One queue; else the whole application.")] = None,
 ) -> None:
@@ -134,7 +134,7 @@ def resume(
 
 @apps.command()
 @on_cluster
-def forget(session: Session, app: AppName, yes: Yes = False) -> None:
+def forget(session: ClusterSession, app: AppName, yes: Yes = False) -> None:
     """Remove an application that nobody works for, with the positions of its queues.
 
     Example: meantime apps forget shop
@@ -146,10 +146,10 @@ def forget(session: Session, app: AppName, yes: Yes = False) -> None:
     print_json({"forgotten": app}) if session.json else say(f"forgot {app}")
 
 
-def _list(session: Session) -> None:
+def _list(session: ClusterSession) -> None:
     from meantime.sdk.calls.call import Call, path, reading
 
-    found = session.client.send(Call("GET", path("apps"), reading(list[App], "apps")))
+    found = session.client.send(Call("GET", path("apps"), reading(list[AppView], "apps")))
     if session.json:
         print_json({"apps": found})
         return
@@ -157,31 +157,31 @@ def _list(session: Session) -> None:
     print_table(["app", "workers", "queues", "state"], rows)
 
 
-def _workers(session: Session, app: str) -> list[Worker]:
+def _workers(session: ClusterSession, app: str) -> list[WorkerView]:
     from meantime.sdk.calls.call import Call, path, reading
 
-    return session.client.send(Call("GET", path("apps", app, "workers"), reading(list[Worker], "workers")))
+    return session.client.send(Call("GET", path("apps", app, "workers"), reading(list[WorkerView], "workers")))
 
 
-def _queues(session: Session, app: str) -> list[Queue]:
+def _queues(session: ClusterSession, app: str) -> list[QueueView]:
     from meantime.sdk.calls.call import Call, path, reading
 
-    return session.client.send(Call("GET", path("apps", app, "queues"), reading(list[Queue], "queues")))
+    return session.client.send(Call("GET", path("apps", app, "queues"), reading(list[QueueView], "queues")))
 
 
-def _change(session: Session, method: str, *parts: str, document: dict[str, str] | None = None) -> dict[str, Any]:
+def _change(session: ClusterSession, method: str, *parts: str, document: dict[str, str] | None = None) -> dict[str, Any]:
     from meantime.sdk.calls.call import JSON, Call, body, path, reading
 
     content = body(document) if document else None
     return session.client.send(Call(method, path(*parts), reading(dict[str, Any]), content, JSON if document else {}))
 
 
-def _switch(session: Session, app: str, queue: str | None, verb: str) -> None:
+def _switch(session: ClusterSession, app: str, queue: str | None, verb: str) -> None:
     parts = ("apps", app) if queue is None else ("apps", app, "queues", _id(session, app, queue))
     _print(session, _change(session, "POST", *parts, verb))
 
 
-def _id(session: Session, app: str, queue: str) -> str:
+def _id(session: ClusterSession, app: str, queue: str) -> str:
     """The id of a queue that is named by its event type and partition."""
     event_type, slash, partition = queue.rpartition("/")
     if not slash:
@@ -192,20 +192,20 @@ def _id(session: Session, app: str, queue: str) -> str:
     return queue
 
 
-def _print(session: Session, document: dict[str, Any]) -> None:
+def _print(session: ClusterSession, document: dict[str, Any]) -> None:
     if session.json:
         print_json(document)
     else:
         print_table(["", ""], ([name, value] for name, value in document.items() if value is not None))
 
 
-def _row(queue: Queue) -> list[object]:
+def _row(queue: QueueView) -> list[object]:
     state = queue.problem or ("paused" if queue.paused else "running" if queue.owner else "waiting for a worker")
     lag = "?" if queue.lag is None else queue.lag
     return [queue.queue, queue.event_type, queue.partition, queue.owner, queue.last, queue.cursor, lag, state]
 
 
-def _watch(session: Session, app: str) -> None:
+def _watch(session: ClusterSession, app: str) -> None:
     from rich.live import Live
 
     with Live(auto_refresh=False, screen=False) as live:
@@ -214,7 +214,7 @@ def _watch(session: Session, app: str) -> None:
             time.sleep(1)
 
 
-def table(app: str, workers: list[Worker], queues: list[Queue]) -> Any:
+def table(app: str, workers: list[WorkerView], queues: list[QueueView]) -> Any:
     """The queues of an application by owner, each owner in a colour of its own."""
     from rich.table import Table
     from rich.text import Text

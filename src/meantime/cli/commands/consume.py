@@ -16,7 +16,7 @@ import typer
 
 from meantime.cli.instants import seconds
 from meantime.cli.output import end_when_the_reader_goes, print_json_line, print_line, say
-from meantime.cli.session import Session, TopicName, on_cluster
+from meantime.cli.session import ClusterSession, TopicName, on_cluster
 from meantime.errors import LeaseLost
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def register(root: typer.Typer) -> None:
 
 @on_cluster
 def consume(
-    session: Session,
+    session: ClusterSession,
     topic: TopicName,
     consumer: Annotated[str | None, typer.Option("--consumer", help="Who you are; keep it over restarts.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Stop after so many messages.")] = None,
@@ -74,7 +74,7 @@ def consume(
     end_when_the_reader_goes()
     wanted = islice(leases, limit)
     if command:
-        Crew(command, seconds(retry_after), parallel).work(wanted)
+        CommandRunner(command, seconds(retry_after), parallel).work(wanted)
     else:
         for held in wanted:
             _show(held, then, session.json)
@@ -108,7 +108,7 @@ def _body(lease: "Lease") -> bytes:
     return lease.body if isinstance(lease.body, bytes) else msgspec.json.encode(lease.body)
 
 
-class Crew:
+class CommandRunner:
     """Runs the command for each lease, some at once. Ctrl-C lets what runs finish; a second one stops it."""
 
     def __init__(self, command: str, retry_after: float, parallel: int) -> None:

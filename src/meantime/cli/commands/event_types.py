@@ -8,7 +8,7 @@ import typer
 
 from meantime.cli.instants import human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
-from meantime.cli.session import EventTypeName, Session, Yes, confirm, on_cluster
+from meantime.cli.session import ClusterSession, EventTypeName, Yes, confirm, on_cluster
 from meantime.errors import Invalid
 
 app = typer.Typer(no_args_is_help=True, help="Event types: declare, look at, change and remove them.")
@@ -31,7 +31,7 @@ def register(root: typer.Typer) -> None:
 
 @app.command("list")
 @on_cluster
-def list_all(session: Session) -> None:
+def list_all(session: ClusterSession) -> None:
     """List all event types.
 
     Example: meantime event-types list
@@ -56,7 +56,7 @@ def list_all(session: Session) -> None:
 
 @app.command()
 @on_cluster
-def show(session: Session, name: EventTypeName) -> None:
+def show(session: ClusterSession, name: EventTypeName) -> None:
     """Show one event type with its partitions and timelines.
 
     Example: meantime event-types show orders
@@ -90,7 +90,7 @@ def show(session: Session, name: EventTypeName) -> None:
 @app.command()
 @on_cluster
 def create(
-    session: Session,
+    session: ClusterSession,
     name: EventTypeName,
     partitions: Partitions = None,
     category: Category = None,
@@ -122,7 +122,7 @@ def create(
 @app.command()
 @on_cluster
 def update(
-    session: Session,
+    session: ClusterSession,
     name: EventTypeName,
     schema: SchemaFile = None,
     retention: Retention = None,
@@ -149,7 +149,7 @@ def update(
 
 @app.command()
 @on_cluster
-def delete(session: Session, name: EventTypeName, yes: Yes = False) -> None:
+def delete(session: ClusterSession, name: EventTypeName, yes: Yes = False) -> None:
     """Delete an event type and all its events.
 
     Example: meantime event-types delete orders --yes
@@ -201,7 +201,7 @@ def _position(position: dict[str, Any] | None) -> str:
     return ", ".join(str(offset) for offset in (position or {}).get("offsets", []))
 
 
-def _done(session: Session, verb: str, name: str) -> None:
+def _done(session: ClusterSession, verb: str, name: str) -> None:
     if session.json:
         print_json({verb: name})
     else:

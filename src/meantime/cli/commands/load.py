@@ -7,7 +7,7 @@ import typer
 
 from meantime.cli.instants import clock_time, human, seconds, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table
-from meantime.cli.session import Session, TopicName, on_cluster
+from meantime.cli.session import ClusterSession, TopicName, on_cluster
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +26,7 @@ def register(root: typer.Typer) -> None:
 
 @on_cluster
 def load(
-    session: Session,
+    session: ClusterSession,
     topic: TopicName,
     start: Annotated[str, typer.Option("--from", help="Instant to begin with, like now or 2026-05-01T09:00:00Z.")] = "now",
     span: Annotated[str, typer.Option("--for", help="How far to look, like 10m or 7d.")] = "1h",
@@ -61,7 +61,7 @@ def fitting_step(ahead: float) -> float:
     return next((step for step in STEPS if ahead / step <= ROWS), ahead / ROWS)
 
 
-def _look(session: Session, topic: str, start: str, ahead: float, step: float) -> "list[Slot]":
+def _look(session: ClusterSession, topic: str, start: str, ahead: float, step: float) -> "list[Slot]":
     if not session.client.core.drift.measured:
         session.client.health()
     begin = unix_seconds(start, session.client.now())
@@ -69,7 +69,7 @@ def _look(session: Session, topic: str, start: str, ahead: float, step: float) -
     return session.client.load(topic, aligned, aligned + ahead, step)
 
 
-def _watch(session: Session, topic: str, start: str, ahead: float, step: float) -> None:
+def _watch(session: ClusterSession, topic: str, start: str, ahead: float, step: float) -> None:
     from rich.live import Live
 
     with Live(auto_refresh=False, screen=False) as live:

@@ -10,7 +10,7 @@ import typer
 from meantime.cli.exit_codes import PARTLY
 from meantime.cli.instants import clock_time, seconds, unix_seconds
 from meantime.cli.output import print_json, print_json_line, print_table, say
-from meantime.cli.session import Session, TopicName, as_producer
+from meantime.cli.session import ClusterSession, TopicName, as_producer
 
 if TYPE_CHECKING:
     from meantime.sdk.messages import Message
@@ -31,7 +31,7 @@ def add_to(topics: typer.Typer) -> None:
 @app.command("list")
 @as_producer
 def list_all(
-    session: Session,
+    session: ClusterSession,
     topic: TopicName,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
     after: Annotated[str | None, typer.Option("--after-id", help="Only ids that sort after this one.")] = None,
@@ -49,7 +49,7 @@ def list_all(
     print_table(["id", "status", "at", "attempts", "version", "leased to"], rows)
 
 
-def _pages(session: Session, topic: str, size: int, after: str | None) -> "Iterator[Message]":
+def _pages(session: ClusterSession, topic: str, size: int, after: str | None) -> "Iterator[Message]":
     while page := session.client.messages(topic, limit=size, after=after):
         yield from page
         if len(page) < size:
@@ -59,7 +59,7 @@ def _pages(session: Session, topic: str, size: int, after: str | None) -> "Itera
 
 @app.command()
 @as_producer
-def show(session: Session, topic: TopicName, id: MessageId) -> None:
+def show(session: ClusterSession, topic: TopicName, id: MessageId) -> None:
     """Show one message.
 
     Example: meantime topics messages show reminders user-7-welcome
@@ -82,7 +82,7 @@ def show(session: Session, topic: TopicName, id: MessageId) -> None:
 
 @app.command()
 @as_producer
-def move(session: Session, topic: TopicName, id: MessageId, at: At = None, after: After = None) -> None:
+def move(session: ClusterSession, topic: TopicName, id: MessageId, at: At = None, after: After = None) -> None:
     """Move a message to another instant.
 
     Example: meantime topics messages move reminders user-7-welcome --after 2h
@@ -97,7 +97,9 @@ def move(session: Session, topic: TopicName, id: MessageId, at: At = None, after
 @app.command()
 @as_producer
 def delete(
-    session: Session, topic: TopicName, ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of messages.")]
+    session: ClusterSession,
+    topic: TopicName,
+    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of messages.")],
 ) -> None:
     """Take messages back.
 
@@ -117,7 +119,7 @@ def text_of(content: Any) -> str:
     return content.decode("utf-8", "replace") if isinstance(content, bytes) else msgspec.json.encode(content).decode()
 
 
-def instant(session: Session, at: str | None, after: str | None) -> dict[str, Any]:
+def instant(session: ClusterSession, at: str | None, after: str | None) -> dict[str, Any]:
     """The keyword argument that says when."""
     if (at is None) == (after is None):
         raise typer.BadParameter("say when: give either --at or --after")

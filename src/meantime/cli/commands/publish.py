@@ -8,9 +8,9 @@ import msgspec
 import typer
 
 from meantime.cli.exit_codes import PARTLY
-from meantime.cli.input import Item, batches, items, size
-from meantime.cli.progress import Rejects, Tally, progress
-from meantime.cli.session import EventTypeName, Session, on_cluster
+from meantime.cli.input import InputLine, batches, items, size
+from meantime.cli.progress import Rejects, Summary, progress
+from meantime.cli.session import ClusterSession, EventTypeName, on_cluster
 from meantime.errors import Invalid, PublishFailed
 
 RejectsFile = Annotated[
@@ -24,7 +24,7 @@ def register(root: typer.Typer) -> None:
 
 @on_cluster
 def publish(
-    session: Session,
+    session: ClusterSession,
     event_type: EventTypeName,
     files: Annotated[list[Path] | None, typer.Argument(help="Files with events; none or - is stdin.")] = None,
     event: Annotated[list[str] | None, typer.Option("--event", "-e", help="An event as JSON; repeat for several.")] = None,
@@ -40,7 +40,7 @@ def publish(
     Example: meantime publish orders events.ndjson --rejects bad.ndjson
     """
     source = _given(event) if event else items(files or [])
-    tally = Tally("published", "events")
+    tally = Summary("published", "events")
     with (
         Rejects(rejects) as refused,
         progress(f"publishing to {event_type}", files or []) as advance,
@@ -55,12 +55,12 @@ def publish(
         raise typer.Exit(PARTLY)
 
 
-def _given(events: Sequence[str]) -> Iterator[Item]:
+def _given(events: Sequence[str]) -> Iterator[InputLine]:
     for number, text in enumerate(events, start=1):
-        yield Item(f"event {number}", text.encode())
+        yield InputLine(f"event {number}", text.encode())
 
 
-def _publish(session: Session, event_type: str, chunk: list[Item], rejects: Rejects) -> int:
+def _publish(session: ClusterSession, event_type: str, chunk: list[InputLine], rejects: Rejects) -> int:
     """Publish a batch and return how many events were written. A refused batch is sent again without what was bad."""
     sound = [item for item in chunk if _is_object(item, rejects)]
     if not sound:
@@ -74,7 +74,7 @@ def _publish(session: Session, event_type: str, chunk: list[Item], rejects: Reje
         return _without_failures(session, event_type, sound, error, rejects)
 
 
-def _is_object(item: Item, rejects: Rejects) -> bool:
+def _is_object(item: InputLine, rejects: Rejects) -> bool:
     try:
         msgspec.json.decode(item.text, type=dict[str, msgspec.Raw])
     except msgspec.MsgspecError as error:
@@ -85,7 +85,7 @@ def _is_object(item: Item, rejects: Rejects) -> bool:
     return True
 
 
-def _first_failure(sound: list[Item], error: PublishFailed) -> str:
+def _first_failure(sound: list[InputLine], error: PublishFailed) -> str:
     results: list[Any] = error.extras["items"]
     for item, result in zip(sound, results, strict=True):
         if result.publishing_status == "failed":
@@ -93,7 +93,9 @@ def _first_failure(sound: list[Item], error: PublishFailed) -> str:
     return error.detail
 
 
-def _without_failures(session: Session, event_type: str, sound: list[Item], error: PublishFailed, rejects: Rejects) -> int:
+def _without_failures(
+    session: ClusterSession, event_type: str, sound: list[InputLine], error: PublishFailed, rejects: Rejects
+) -> int:
     written, again = 0, []
     for item, result in zip(sound, error.extras["items"], strict=True):
         if result.publishing_status == "submitted":

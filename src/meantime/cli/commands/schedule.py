@@ -10,18 +10,18 @@ import typer
 
 from meantime.cli.commands.messages import After, At, instant
 from meantime.cli.exit_codes import PARTLY
-from meantime.cli.input import Item, batches, items, size
+from meantime.cli.input import InputLine, batches, items, size
 from meantime.cli.instants import clock_time
 from meantime.cli.message_files import When, message, rows_of_csv
 from meantime.cli.output import print_json, say
-from meantime.cli.progress import Rejects, Tally, progress
-from meantime.cli.session import Session, TopicName, as_producer
+from meantime.cli.progress import Rejects, Summary, progress
+from meantime.cli.session import ClusterSession, TopicName, as_producer
 from meantime.errors import Invalid
 
 if TYPE_CHECKING:
     from meantime.sdk.messages import NewMessage
 
-Prepared = list[tuple[Item, "NewMessage"]]
+Prepared = list[tuple[InputLine, "NewMessage"]]
 
 
 def register(root: typer.Typer) -> None:
@@ -30,7 +30,7 @@ def register(root: typer.Typer) -> None:
 
 @as_producer
 def schedule(
-    session: Session,
+    session: ClusterSession,
     topic: TopicName,
     body: Annotated[str | None, typer.Argument(help="Body: JSON, or else taken as text.")] = None,
     at: At = None,
@@ -60,7 +60,7 @@ def schedule(
         _many(session, topic, file, When(session.client.now(), at, after), batch, rejects)
 
 
-def _one(session: Session, topic: str, body: str | None, when: dict[str, Any], id: str | None) -> None:
+def _one(session: ClusterSession, topic: str, body: str | None, when: dict[str, Any], id: str | None) -> None:
     text = sys.stdin.read() if body in (None, "-") else body or ""
     try:
         content = msgspec.json.decode(text)
@@ -74,8 +74,8 @@ def _one(session: Session, topic: str, body: str | None, when: dict[str, Any], i
         say(f"{'exists' if result.status == 'exists' else 'scheduled'} {result.id}{due}")
 
 
-def _many(session: Session, topic: str, file: Path, default: When, batch: int, rejects: Path | None) -> None:
-    tally, exists = Tally("scheduled", "messages"), 0
+def _many(session: ClusterSession, topic: str, file: Path, default: When, batch: int, rejects: Path | None) -> None:
+    tally, exists = Summary("scheduled", "messages"), 0
     with Rejects(rejects) as refused, progress(f"scheduling to {topic}", [file]) as advance, tally.said_on_failure():
         for chunk in batches(_source(file), batch):
             created, known = _send(session, topic, list(_prepared(chunk, default, refused)), refused)
@@ -87,11 +87,11 @@ def _many(session: Session, topic: str, file: Path, default: When, batch: int, r
         raise typer.Exit(PARTLY)
 
 
-def _source(file: Path) -> Iterator[Item]:
+def _source(file: Path) -> Iterator[InputLine]:
     return rows_of_csv(file) if file.suffix.lower() == ".csv" else items([file])
 
 
-def _prepared(chunk: list[Item], default: When, rejects: Rejects) -> "Iterator[tuple[Item, NewMessage]]":
+def _prepared(chunk: list[InputLine], default: When, rejects: Rejects) -> "Iterator[tuple[InputLine, NewMessage]]":
     for item in chunk:
         try:
             yield item, message(item, default)
@@ -99,7 +99,7 @@ def _prepared(chunk: list[Item], default: When, rejects: Rejects) -> "Iterator[t
             rejects.add(item.place, item.text, error.detail)
 
 
-def _send(session: Session, topic: str, prepared: "Prepared", rejects: Rejects) -> tuple[int, int]:
+def _send(session: ClusterSession, topic: str, prepared: "Prepared", rejects: Rejects) -> tuple[int, int]:
     """How many were created, and how many existed."""
     if not prepared:
         return 0, 0

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from meantime.cli.output import print_json, print_table, say
-from meantime.cli.session import Session, StorageName, Yes, confirm, on_cluster
+from meantime.cli.session import ClusterSession, StorageName, Yes, confirm, on_cluster
 
 app = typer.Typer(no_args_is_help=True, help="Storages: the Kafka clusters that event types live on.")
 
@@ -16,7 +16,7 @@ def register(root: typer.Typer) -> None:
 
 @app.command("list")
 @on_cluster
-def list_all(session: Session) -> None:
+def list_all(session: ClusterSession) -> None:
     """List the storages.
 
     Example: meantime storages list
@@ -31,7 +31,7 @@ def list_all(session: Session) -> None:
 
 @app.command()
 @on_cluster
-def show(session: Session, id: StorageName) -> None:
+def show(session: ClusterSession, id: StorageName) -> None:
     """Show one storage. Secrets are never shown.
 
     Example: meantime storages show east
@@ -48,7 +48,7 @@ def show(session: Session, id: StorageName) -> None:
 @app.command()
 @on_cluster
 def add(
-    session: Session,
+    session: ClusterSession,
     id: StorageName,
     bootstrap_servers: Annotated[str, typer.Argument(metavar="HOST:PORT,…", help="Brokers of the cluster.")],
     setting: Annotated[
@@ -68,7 +68,7 @@ def add(
 
 @app.command()
 @on_cluster
-def delete(session: Session, id: StorageName, yes: Yes = False) -> None:
+def delete(session: ClusterSession, id: StorageName, yes: Yes = False) -> None:
     """Forget a Kafka cluster. Refused while it is used or the default.
 
     Example: meantime storages delete east --yes
@@ -80,7 +80,7 @@ def delete(session: Session, id: StorageName, yes: Yes = False) -> None:
 
 @app.command()
 @on_cluster
-def default(session: Session, id: StorageName) -> None:
+def default(session: ClusterSession, id: StorageName) -> None:
     """Let new event types go to this storage.
 
     Example: meantime storages default east
@@ -89,7 +89,7 @@ def default(session: Session, id: StorageName) -> None:
     _done(session, "default", id)
 
 
-def _done(session: Session, verb: str, id: str) -> None:
+def _done(session: ClusterSession, verb: str, id: str) -> None:
     if session.json:
         print_json({verb: id})
     else:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from meantime.cli.output import print_json, print_line
-from meantime.cli.session import EventTypeName, Session, StorageName, on_cluster
+from meantime.cli.session import ClusterSession, EventTypeName, StorageName, on_cluster
 from meantime.errors import MeantimeError
 
 LOOK_EVERY = 0.1
@@ -30,7 +30,7 @@ def register(root: typer.Typer) -> None:
 
 @on_cluster
 def switch(
-    session: Session,
+    session: ClusterSession,
     event_type: EventTypeName,
     storage: StorageName,
     force: Annotated[bool, typer.Option("--force", help="Leave a storage that does not answer any more.")] = False,

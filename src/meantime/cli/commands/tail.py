@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from meantime.cli.output import end_when_the_reader_goes, on_terminal, print_json_line, print_line
-from meantime.cli.session import EventTypeName, Session, on_cluster
+from meantime.cli.session import ClusterSession, EventTypeName, on_cluster
 
 
 def register(root: typer.Typer) -> None:
@@ -16,7 +16,7 @@ def register(root: typer.Typer) -> None:
 
 @on_cluster
 def tail(
-    session: Session,
+    session: ClusterSession,
     event_type: EventTypeName,
     start: Annotated[str, typer.Option("--from", "-f", help="begin or end.")] = "end",
     cursor: Annotated[
@@ -58,7 +58,7 @@ def _cursors(given: Sequence[str]) -> list[Any]:
     return [Cursor(partition, offset) for partition, _, offset in parts]
 
 
-def _print(session: Session, cursor: Any, event: dict[str, Any]) -> None:
+def _print(session: ClusterSession, cursor: Any, event: dict[str, Any]) -> None:
     if session.json:
         print_json_line({"partition": cursor.partition, "offset": cursor.offset, "event": event})
         return

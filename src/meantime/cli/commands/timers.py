@@ -10,7 +10,7 @@ import typer
 
 from meantime.cli.instants import clock_time, human, seconds, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_line, print_table
-from meantime.cli.session import PANEL, Data, Session, on_cluster
+from meantime.cli.session import PANEL, ClusterSession, Data, on_cluster
 from meantime.errors import Invalid
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def futures(
 @app.command("set")
 @on_cluster
 def set_timer(
-    session: Session,
+    session: ClusterSession,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Kafka topic, or event-type:<name>.")],
     callback: Annotated[str, typer.Argument(metavar="CALLBACK", help="What to send; JSON for an event type.")] = "",
     after: Annotated[str | None, typer.Option("--after", help="How long from now, like 90s or 2h.")] = None,
@@ -151,7 +151,7 @@ def set_timer(
 
 @app.command()
 @on_cluster
-def cancel(session: Session, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
+def cancel(session: ClusterSession, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
     """Cancel a timer. It says so when it was too late.
 
     Example: meantime timers cancel order-7
@@ -162,7 +162,7 @@ def cancel(session: Session, token: Annotated[str, typer.Argument(help="The time
 
 @app.command()
 @on_cluster
-def show(session: Session, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
+def show(session: ClusterSession, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
     """What became of a timer.
 
     Example: meantime timers show order-7
@@ -173,7 +173,7 @@ def show(session: Session, token: Annotated[str, typer.Argument(help="The timer'
 
 @app.command()
 @on_cluster
-def status(session: Session) -> None:
+def status(session: ClusterSession) -> None:
     """How oscillator, Spark job, dispatchers and ledger are.
 
     Example: meantime timers status --json
@@ -189,7 +189,7 @@ def status(session: Session) -> None:
 @app.command()
 @on_cluster
 def load(
-    session: Session,
+    session: ClusterSession,
     start: Annotated[str, typer.Option("--from", help="Instant to begin with.")] = "now",
     span: Annotated[str, typer.Option("--for", help="How far to look, like 10m or 7d.")] = "1h",
     step: Annotated[str, typer.Option("--step", help="Length of a slot.")] = "60s",
@@ -228,13 +228,13 @@ def _name(kind: str) -> str:
     return f"{kind}-{socket.gethostname()}-{os.getpid()}"
 
 
-def _now(session: Session) -> float:
+def _now(session: ClusterSession) -> float:
     if not session.client.core.drift.measured:
         session.client.health()
     return session.client.now()
 
 
-def _show(session: Session, timer: "Timer", sentence: str) -> None:
+def _show(session: ClusterSession, timer: "Timer", sentence: str) -> None:
     print_json(timer) if session.json else print_line(sentence)
 
 

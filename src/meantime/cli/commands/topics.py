@@ -8,7 +8,7 @@ import typer
 from meantime.cli.commands import messages
 from meantime.cli.instants import human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
-from meantime.cli.session import Session, TopicName, Yes, confirm, on_cluster
+from meantime.cli.session import ClusterSession, TopicName, Yes, confirm, on_cluster
 
 app = typer.Typer(no_args_is_help=True, help="Topics: messages positioned in time.")
 
@@ -23,7 +23,7 @@ def register(root: typer.Typer) -> None:
 
 @app.command("list")
 @on_cluster
-def list_all(session: Session) -> None:
+def list_all(session: ClusterSession) -> None:
     """List all topics.
 
     Example: meantime topics list
@@ -48,7 +48,7 @@ def list_all(session: Session) -> None:
 
 @app.command()
 @on_cluster
-def show(session: Session, name: TopicName) -> None:
+def show(session: ClusterSession, name: TopicName) -> None:
     """Show one topic: its settings, how many messages it has, and who consumes it.
 
     Example: meantime topics show reminders
@@ -77,7 +77,7 @@ def show(session: Session, name: TopicName) -> None:
 @app.command()
 @on_cluster
 def create(
-    session: Session,
+    session: ClusterSession,
     name: TopicName,
     buckets: Annotated[int | None, typer.Option("--buckets", min=1, help="Number of buckets; cannot change later.")] = None,
     max_future: Annotated[Span, typer.Option("--max-future", help="How far ahead messages may lie, like 30d.")] = None,
@@ -111,7 +111,7 @@ def create(
 
 @app.command()
 @on_cluster
-def delete(session: Session, name: TopicName, yes: Yes = False) -> None:
+def delete(session: ClusterSession, name: TopicName, yes: Yes = False) -> None:
     """Delete a topic and all its messages.
 
     Example: meantime topics delete reminders --yes
@@ -127,7 +127,7 @@ def delete(session: Session, name: TopicName, yes: Yes = False) -> None:
 @app.command()
 @on_cluster
 def redrive(
-    session: Session,
+    session: ClusterSession,
     name: TopicName,
     to: Annotated[str | None, typer.Option("--to", help="Topic to send them to; else where each came from.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many.")] = None,

@@ -12,7 +12,7 @@ from meantime.sdk.calls.call import Call, reading
 from meantime.sdk.calls.leases import lease, lease_stream
 from meantime.sdk.client import Client
 from meantime.sdk.http.transport import StreamBroken
-from meantime.sdk.reading import Lines
+from meantime.sdk.reading import LineSplitter
 
 SILENT_FOR = 3.0
 """A returning consumer gets what it holds at once; after such a silence there is no more."""
@@ -56,7 +56,7 @@ def held(client: Client, topic: str, consumer_id: str, *, lease_for: float) -> l
 
 def _collect(chunks: Iterable[bytes], found: dict[str, Held]) -> None:
     """Until the node falls silent, or keeps the line alive: it does so at the beginning too, which means nothing."""
-    lines = Lines()
+    lines = LineSplitter()
     began = time.monotonic()
     for chunk in chunks:
         if not chunk.strip() and time.monotonic() - began > SILENT_FOR:

@@ -22,7 +22,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A response, whoever received it. Names of headers are in lower case."""
 
     status: int
@@ -34,7 +34,7 @@ class Answer:
 class Call(Generic[T]):
     method: str
     path: str
-    read: Callable[[Answer], T]
+    read: Callable[[Response], T]
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
@@ -45,7 +45,7 @@ class Call(Generic[T]):
     #: Seconds during which a 409 only means that an earlier connection of the same caller is not known to be gone yet.
     conflict_for: float = 0.0
     #: Turns a refusal into an error where it is not a problem document.
-    refusal: Callable[[Answer], MeantimeError | None] | None = None
+    refusal: Callable[[Response], MeantimeError | None] | None = None
 
 
 def path(*parts: str, query: Mapping[str, object] | None = None) -> str:
@@ -65,10 +65,10 @@ def fields(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def reading(kind: type[T], inside: str | None = None) -> Callable[[Answer], T]:
+def reading(kind: type[T], inside: str | None = None) -> Callable[[Response], T]:
     """A reader of JSON answers; `inside` names the member that holds the value, as in `reading(list[Topic], "topics")`."""
 
-    def read(answer: Answer) -> T:
+    def read(answer: Response) -> T:
         try:
             value: T = _decoder(cast(Hashable, kind), inside).decode(answer.content)
         except msgspec.MsgspecError as error:
@@ -83,12 +83,12 @@ def _decoder(kind: Hashable, inside: str | None) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(msgspec.defstruct("Wrapped", [(inside, kind)]) if inside else kind)
 
 
-def unreadable(answer: Answer, error: Exception) -> UnexpectedAnswer:
+def unreadable(answer: Response, error: Exception) -> UnexpectedAnswer:
     sample = answer.content[:200].decode("utf-8", "replace")
     return UnexpectedAnswer(f"cannot read the answer ({error}); is this a Meantime node? It begins: {sample!r}")
 
 
-def nothing(_: Answer) -> None:
+def nothing(_: Response) -> None:
     """The reader of answers that say all with their status."""
 
 

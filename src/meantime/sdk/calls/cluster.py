@@ -1,6 +1,6 @@
 """Calls about the cluster itself."""
 
-from meantime.sdk.calls.call import Answer, Call, nothing, path, reading
+from meantime.sdk.calls.call import Call, Response, nothing, path, reading
 from meantime.sdk.model import ClockReading, Node
 
 
@@ -28,5 +28,5 @@ def metrics() -> Call[str]:
     return Call("GET", path("metrics"), _text)
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: Response) -> str:
     return answer.content.decode("utf-8", "replace")

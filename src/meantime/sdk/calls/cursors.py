@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from meantime.sdk.calls.call import JSON, Answer, Call, body, path, reading
+from meantime.sdk.calls.call import JSON, Call, Response, body, path, reading
 from meantime.sdk.model import Cursor, Partition
 
 
@@ -25,7 +25,7 @@ def distances(event_type: str, pairs: Sequence[tuple[Cursor, Cursor]]) -> Call[l
     return Call("POST", path("event-types", event_type, "cursor-distances"), _only_distances, body(document), JSON)
 
 
-def _only_distances(answer: Answer) -> list[int]:
+def _only_distances(answer: Response) -> list[int]:
     return [item.distance for item in _read_distances(answer)]
 
 

@@ -23,7 +23,7 @@ NOTICED_WITHIN = 15.0
 _lease = msgspec.json.Decoder(LeasedMessage)
 
 
-class Held(Protocol):
+class LeaseReference(Protocol):
     """What names a lease: the message and the version that this consumer knows."""
 
     @property
@@ -68,22 +68,28 @@ def read_line(line: bytes) -> LeasedMessage:
         raise UnexpectedAnswer(f"cannot read a line of the stream ({error}): {sample!r}") from error
 
 
-def extend_leases(topic: str, consumer_id: str, leases: Sequence[Held], after: Duration = 30.0) -> Call[list[Outcome]]:
+def extend_leases(
+    topic: str, consumer_id: str, leases: Sequence[LeaseReference], after: Duration = 30.0
+) -> Call[list[Outcome]]:
     """Make leases end `after` from now; one outcome per lease, with its new version."""
     return _change("extend", topic, consumer_id, leases, max(SOONEST_MS, milliseconds(after)))
 
 
-def release_leases(topic: str, consumer_id: str, leases: Sequence[Held], after: Duration = 0.0) -> Call[list[Outcome]]:
+def release_leases(
+    topic: str, consumer_id: str, leases: Sequence[LeaseReference], after: Duration = 0.0
+) -> Call[list[Outcome]]:
     """Give messages back, to be leased again `after` from now."""
     return _change("release", topic, consumer_id, leases, max(SOONEST_MS, milliseconds(after)))
 
 
-def delete_leases(topic: str, consumer_id: str, leases: Sequence[Held]) -> Call[list[Outcome]]:
+def delete_leases(topic: str, consumer_id: str, leases: Sequence[LeaseReference]) -> Call[list[Outcome]]:
     """The work is done: delete the messages."""
     return _change("delete", topic, consumer_id, leases, None)
 
 
-def _change(verb: str, topic: str, consumer_id: str, leases: Sequence[Held], after_ms: int | None) -> Call[list[Outcome]]:
+def _change(
+    verb: str, topic: str, consumer_id: str, leases: Sequence[LeaseReference], after_ms: int | None
+) -> Call[list[Outcome]]:
     more = fields(after_ms=after_ms)
     entries: list[dict[str, Any]] = [{"id": lease.id, "version": lease.version, **more} for lease in leases]
     target = path("topics", topic, "leases", verb)

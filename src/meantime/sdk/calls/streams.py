@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from meantime.errors import MeantimeError, PublishFailed
-from meantime.sdk.calls.call import JSON, Answer, Call, body, fields, fresh_id, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Call, Response, body, fields, fresh_id, nothing, path, reading
 from meantime.sdk.model import Event, EventType, Partition, PublishedItem, Schema, Statistic, Storage, Switch, Timeline
 
 read_event_type = reading(EventType)
@@ -89,12 +89,12 @@ def publish_encoded(event_type: str, array: bytes) -> Call[None]:
     return Call("POST", target, _published, array, JSON, repeatable=False, refusal=_refused)
 
 
-def _published(answer: Answer) -> None:
+def _published(answer: Response) -> None:
     if answer.status == 207 and (error := _refused(answer)):
         raise error
 
 
-def _refused(answer: Answer) -> MeantimeError | None:
+def _refused(answer: Response) -> MeantimeError | None:
     """422 and 207 carry one item per event; any other refusal is a problem document."""
     try:
         items = msgspec.json.decode(answer.content, type=list[PublishedItem])

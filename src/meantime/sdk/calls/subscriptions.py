@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meantime.sdk.calls.call import JSON, Answer, Call, body, fields, names, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Call, Response, body, fields, names, nothing, path, reading
 from meantime.sdk.model import Committed, Cursor, Subscription, SubscriptionBatch, SubscriptionStats
 
 _read_committed = reading(list[Committed], "items")
@@ -64,7 +64,7 @@ def commit_cursors(id: str, stream_id: str, cursors: Sequence[Cursor]) -> Call[b
     return Call("POST", path("subscriptions", id, "cursors"), _all_committed, body({"items": list(cursors)}), headers)
 
 
-def _all_committed(answer: Answer) -> bool:
+def _all_committed(answer: Response) -> bool:
     if answer.status == 204 or not answer.content:
         return True
     return all(item.result == "committed" for item in _read_committed(answer))

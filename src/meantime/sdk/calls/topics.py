@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meantime.errors import Invalid
-from meantime.sdk.calls.call import JSON, Answer, Call, body, fields, nothing, path, reading
+from meantime.sdk.calls.call import JSON, Call, Response, body, fields, nothing, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
 from meantime.sdk.messages import Consumer, Message, Moved, NewMessage, Outcome, Redriven, Scheduled, Slot, Topic
 
@@ -113,7 +113,7 @@ def _new(draft: Draft, new_id: str) -> NewMessage:
     return NewMessage(id, at_ms, after_ms, body=draft.body)
 
 
-def _one_result(answer: Answer) -> Scheduled:
+def _one_result(answer: Response) -> Scheduled:
     result = read_results(answer)[0]
     if result.status == "invalid":
         raise Invalid(result.error or "the message was not taken", id=result.id)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 OnLost = Callable[[Any], None]
 
 
-class State(Enum):
+class LeaseState(Enum):
     HELD = "held"
     SETTLED = "settled"
     LOST = "lost"
@@ -52,7 +52,7 @@ class AsyncLease:
         self.on_lost = on_lost
         self._sender = sender
         self._leased = leased
-        self._state = State.HELD
+        self._state = LeaseState.HELD
         self.lock = asyncio.Lock()
         self._gone = asyncio.Event()
 
@@ -85,16 +85,16 @@ class AsyncLease:
 
     @property
     def held(self) -> bool:
-        return self._state is State.HELD and self.expires_in > 0
+        return self._state is LeaseState.HELD and self.expires_in > 0
 
     @property
     def lost(self) -> bool:
         """True once somebody else may have the message: stop working on it."""
-        return self._state is State.LOST or (self._state is State.HELD and self.expires_in <= 0)
+        return self._state is LeaseState.LOST or (self._state is LeaseState.HELD and self.expires_in <= 0)
 
     @property
     def settled(self) -> bool:
-        return self._state is State.SETTLED
+        return self._state is LeaseState.SETTLED
 
     @property
     def busy(self) -> bool:
@@ -111,7 +111,7 @@ class AsyncLease:
             outcome = await self._change(lease_calls.delete_leases(self.topic, self.consumer_id, [self]))
             if outcome.status not in ("ok", "not_found"):
                 self._lose(outcome.status)
-            self._state = State.SETTLED
+            self._state = LeaseState.SETTLED
 
     async def release(self, after: Duration = 0.0) -> None:
         """Give the message back, to be leased again `after` from now."""
@@ -120,7 +120,7 @@ class AsyncLease:
             outcome = await self._change(lease_calls.release_leases(self.topic, self.consumer_id, [self], after))
             if outcome.status != "ok":
                 self._lose(outcome.status)
-            self._state = State.SETTLED
+            self._state = LeaseState.SETTLED
 
     async def extend(self, after: Duration = 30.0) -> None:
         """Let the lease end `after` from now."""
@@ -143,8 +143,8 @@ class AsyncLease:
 
     def lose(self) -> None:
         """From now on somebody else may have the message."""
-        if self._state is State.HELD:
-            self._state = State.LOST
+        if self._state is LeaseState.HELD:
+            self._state = LeaseState.LOST
             self._gone.set()
             self._tell()
 
@@ -171,7 +171,7 @@ class AsyncLease:
         return outcomes[0]
 
     def _require_held(self) -> None:
-        if self._state is State.SETTLED:
+        if self._state is LeaseState.SETTLED:
             raise LeaseLost(f"the lease of {self.id!r} was deleted or released already")
         if not self.held:
             self._lose("expired")

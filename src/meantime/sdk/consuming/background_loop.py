@@ -14,11 +14,11 @@ T = TypeVar("T")
 CLOSED_WITHIN = 10.0
 
 
-class PortalClosed(RuntimeError):
+class BackgroundLoopClosed(RuntimeError):
     """The client was closed."""
 
 
-class Portal:
+class BackgroundLoop:
     """Runs coroutines for threads that block. Closed at the latest when the interpreter ends."""
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class Portal:
         with self._gate:  # what gets in here is in the loop before `stop` is, so it is run or cancelled, never forgotten
             if self._closed:
                 coroutine.close()
-                raise PortalClosed("the client is closed")
+                raise BackgroundLoopClosed("the client is closed")
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout)
         except CancelledError:
-            raise PortalClosed("the client was closed") from None
+            raise BackgroundLoopClosed("the client was closed") from None
         except BaseException:
             future.cancel()
             raise

@@ -16,10 +16,10 @@ from meantime.errors import Invalid, MeantimeError, Unavailable
 from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls.call import Call
 from meantime.sdk.consuming.async_lease import AsyncLease, OnLost
-from meantime.sdk.consuming.lease_keeper import Keeper
+from meantime.sdk.consuming.lease_keeper import LeaseKeeper
 from meantime.sdk.http.transport import AsyncSender, StreamBroken
 from meantime.sdk.messages import LeasedMessage
-from meantime.sdk.reading import Lines
+from meantime.sdk.reading import LineSplitter
 from meantime.tasks import end
 
 Mode = Literal["push", "pull"]
@@ -58,7 +58,7 @@ class ConsumeSettings(TypedDict, total=False):
     on_lost: OnLost | None
 
 
-class Consuming:
+class TopicConsumer:
     """`start`, then `next` as often as you like, then `close`."""
 
     def __init__(self, sender: AsyncSender, topic: str, consumer_id: str, options: ConsumeOptions) -> None:
@@ -66,7 +66,7 @@ class Consuming:
         self._topic = topic
         self._consumer_id = consumer_id
         self._options = options
-        self._keeper = Keeper(sender, topic, consumer_id, options.lease_for, extending=options.auto_extend)
+        self._keeper = LeaseKeeper(sender, topic, consumer_id, options.lease_for, extending=options.auto_extend)
         self._waiting: deque[AsyncLease] = deque()
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
@@ -119,7 +119,7 @@ class Consuming:
 
     async def _receive_once(self, failures: int) -> int:
         options = self._options
-        lines = Lines()
+        lines = LineSplitter()
         call = lease_calls.lease_stream(self._topic, self._consumer_id, buffer=options.buffer, lease_for=options.lease_for)
         async with self._sender.stream(call, silence_for=SILENCE_FOR) as stream:
             async for chunk in stream.chunks:
@@ -156,7 +156,7 @@ class Consuming:
             await asyncio.sleep(retries.pause(failures))
 
     def _arrive(self, leased: LeasedMessage) -> None:
-        if self._keeper.in_hand(leased):
+        if self._keeper.recognise(leased):
             return
         lease = AsyncLease(self._sender, self._topic, self._consumer_id, leased, self._options.on_lost)
         self._keeper.add(lease)

@@ -10,8 +10,8 @@ from typing import Any, Self
 from weakref import ref
 
 from meantime.sdk.consuming.async_lease import AsyncLease
-from meantime.sdk.consuming.background_loop import CLOSED_WITHIN, Portal, PortalClosed
-from meantime.sdk.consuming.consumer import ConsumeOptions, Consuming
+from meantime.sdk.consuming.background_loop import CLOSED_WITHIN, BackgroundLoop, BackgroundLoopClosed
+from meantime.sdk.consuming.consumer import ConsumeOptions, TopicConsumer
 from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.instants import Duration
 from meantime.sdk.messages import LeasedMessage
@@ -26,9 +26,9 @@ class Lease:
     ...         remind(lease.body)
     """
 
-    def __init__(self, portal: Portal, lease: AsyncLease, on_lost: Callable[["Lease"], None] | None = None) -> None:
+    def __init__(self, loop: BackgroundLoop, lease: AsyncLease, on_lost: Callable[["Lease"], None] | None = None) -> None:
         self.on_lost = on_lost
-        self._portal = portal
+        self._loop = loop
         self._lease = lease
         self._gone = threading.Event()
         # Weak, or the two would keep each other alive and a dropped lease would be extended on and on.
@@ -93,21 +93,21 @@ class Lease:
 
     def delete(self) -> None:
         """The work is done; raises LeaseLost if the message was no longer this consumer's."""
-        self._portal.run(self._lease.delete())
+        self._loop.run(self._lease.delete())
 
     def release(self, after: Duration = 0.0) -> None:
         """Give the message back, to be leased again `after` from now."""
-        self._portal.run(self._lease.release(after))
+        self._loop.run(self._lease.release(after))
 
     def extend(self, after: Duration = 30.0) -> None:
         """Let the lease end `after` from now."""
-        self._portal.run(self._lease.extend(after))
+        self._loop.run(self._lease.extend(after))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._portal.run(self._lease.__aexit__(kind, error, trace))
+        self._loop.run(self._lease.__aexit__(kind, error, trace))
 
 
 def _tell(lease: Lease | None) -> None:
@@ -117,42 +117,42 @@ def _tell(lease: Lease | None) -> None:
             lease.on_lost(lease)
 
 
-class Background:
+class BackgroundConsumers:
     """Everything of a sync client that goes on while it does something else."""
 
     def __init__(self, sender: AsyncSender) -> None:
-        self._portal = Portal()
+        self._loop = BackgroundLoop()
         self._sender = sender
-        self._consumers: set[Consuming] = set()
+        self._consumers: set[TopicConsumer] = set()
 
     @property
     def closed(self) -> bool:
-        return self._portal.closed
+        return self._loop.closed
 
     def consume(self, topic: str, consumer_id: str, options: ConsumeOptions) -> Iterator[Lease]:
         """Leases, one at a time, until the caller stops asking or the client is closed."""
-        consuming = self._portal.run(self._start(topic, consumer_id, replace(options, on_lost=None)))
+        consuming = self._loop.run(self._start(topic, consumer_id, replace(options, on_lost=None)))
         try:
             while True:
-                yield Lease(self._portal, self._portal.run(consuming.next()), options.on_lost)
-        except PortalClosed:
+                yield Lease(self._loop, self._loop.run(consuming.next()), options.on_lost)
+        except BackgroundLoopClosed:
             return
         finally:
-            with suppress(PortalClosed, TimeoutError):
-                self._portal.run(self._stop(consuming), timeout=CLOSED_WITHIN)
+            with suppress(BackgroundLoopClosed, TimeoutError):
+                self._loop.run(self._stop(consuming), timeout=CLOSED_WITHIN)
 
     def close(self) -> None:
-        with suppress(PortalClosed, TimeoutError):
-            self._portal.run(self._stop_all(), timeout=CLOSED_WITHIN)
-        self._portal.close()
+        with suppress(BackgroundLoopClosed, TimeoutError):
+            self._loop.run(self._stop_all(), timeout=CLOSED_WITHIN)
+        self._loop.close()
 
-    async def _start(self, topic: str, consumer_id: str, options: ConsumeOptions) -> Consuming:
-        consuming = Consuming(self._sender, topic, consumer_id, options)
+    async def _start(self, topic: str, consumer_id: str, options: ConsumeOptions) -> TopicConsumer:
+        consuming = TopicConsumer(self._sender, topic, consumer_id, options)
         self._consumers.add(consuming)
         await consuming.start()
         return consuming
 
-    async def _stop(self, consuming: Consuming) -> None:
+    async def _stop(self, consuming: TopicConsumer) -> None:
         self._consumers.discard(consuming)
         await consuming.close()
 

@@ -1,7 +1,7 @@
 """Keeps the leases of one consumer alive while their handlers work, and says so when one is lost.
 
 Leases are held weakly: one that was dropped by its handler, neither deleted nor released, is not extended any more and
-goes back to the broker when it expires. `plan` decides, `Keeper.turn` acts once; `Keeper.run` repeats it.
+goes back to the broker when it expires. `plan` decides, `LeaseKeeper.turn` acts once; `LeaseKeeper.run` repeats it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ LARGEST_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExtensionPlan:
     """Leases to extend now, leases that ran out, and seconds until the next look."""
 
     extend: Sequence[AsyncLease]
@@ -31,14 +31,14 @@ class Plan:
     look_after: float
 
 
-def plan(leases: Iterable[AsyncLease], lease_for: float, *, extending: bool) -> Plan:
+def plan(leases: Iterable[AsyncLease], lease_for: float, *, extending: bool) -> ExtensionPlan:
     free = [lease for lease in leases if not lease.settled and not lease.busy]
     expired = [lease for lease in free if lease.lost]
     alive = [lease for lease in free if not lease.lost]
     threshold = _threshold(lease_for, extending)
     due = [lease for lease in alive if lease.expires_in <= threshold] if extending else []
     next_look = min((lease.expires_in - threshold for lease in alive), default=lease_for)
-    return Plan(due[:LARGEST_BATCH], expired, min(max(next_look, lease_for / 20, 0.01), lease_for))
+    return ExtensionPlan(due[:LARGEST_BATCH], expired, min(max(next_look, lease_for / 20, 0.01), lease_for))
 
 
 def _threshold(lease_for: float, extending: bool) -> float:
@@ -46,7 +46,7 @@ def _threshold(lease_for: float, extending: bool) -> float:
     return lease_for * SHARE_LEFT if extending else 0.0
 
 
-class Keeper:
+class LeaseKeeper:
     def __init__(self, sender: AsyncSender, topic: str, consumer_id: str, lease_for: float, *, extending: bool) -> None:
         self._sender = sender
         self._topic = topic
@@ -66,7 +66,7 @@ class Keeper:
         if time.monotonic() + lease.expires_in - _threshold(self._lease_for, self._extending) < self._look_at:
             self._changed.set()
 
-    def in_hand(self, leased: LeasedMessage) -> bool:
+    def recognise(self, leased: LeasedMessage) -> bool:
         """Whether this lease is one that is being worked on; if so, what is new about it is taken over."""
         known = self._leases.get(leased.id)
         if known is None or known.settled or known.lost or known.attempts != leased.attempts:

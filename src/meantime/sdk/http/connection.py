@@ -2,7 +2,7 @@
 
 A call with httpx costs the client 0.8 ms, whatever it is for; creating 100 messages costs the node little more. Here it is
 a tenth of that. This way is taken where nothing lies between client and node, no TLS and no proxy; all else goes through
-httpx. Failures are raised as httpx names them, so nobody has to know which way was taken. Streams: `wire_stream`.
+httpx. Failures are raised as httpx names them, so nobody has to know which way was taken. Streams: `stream_connection`.
 
     idle ──► asked ──► answered ──► idle
                └─────► broken or given up: the connection is closed
@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httptools
 import httpx
 
-from meantime.sdk.calls.call import Answer
+from meantime.sdk.calls.call import Response
 from meantime.sdk.core import Request
 from meantime.sdk.node_urls import is_loopback
 
@@ -29,11 +29,11 @@ KEPT_FOR = 15.0
 MOST_KEPT = 100
 SCHEME = "http://"
 
-Place = tuple[str, int]
+HostPort = tuple[str, int]
 W = TypeVar("W", bound=asyncio.Protocol)
 
 
-def direct(url: str) -> bool:
+def is_direct(url: str) -> bool:
     """Whether the node at this address can be reached the short way."""
     host = urlsplit(url).hostname or ""
     if not url.startswith(SCHEME) or "@" in url:
@@ -41,60 +41,60 @@ def direct(url: str) -> bool:
     return is_loopback(url) or not getproxies().keys() & {"http", "all"} or bool(proxy_bypass(host))
 
 
-class Wires:
+class ConnectionPool:
     """Connections to nodes; those that are not in use are kept for the next call."""
 
     def __init__(self) -> None:
-        self._idle: dict[Place, list[_Wire]] = {}
+        self._idle: dict[HostPort, list[_Connection]] = {}
 
-    async def request(self, request: Request) -> Answer:
-        place, message = written(request)
-        wire = self._kept(place) or await connect(place, _Wire)
+    async def request(self, request: Request) -> Response:
+        host_port, message = encoded(request)
+        connection = self._kept(host_port) or await connect(host_port, _Connection)
         try:
-            answer = await wire.ask(message, request.answer_for)
+            answer = await connection.ask(message, request.answer_for)
         except BaseException:
-            wire.close()
+            connection.close()
             raise
-        self._keep(place, wire)
+        self._keep(host_port, connection)
         return answer
 
     def close(self) -> None:
-        for wires in self._idle.values():
-            for wire in wires:
-                wire.close()
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.close()
         self._idle.clear()
 
-    def _kept(self, place: Place) -> "_Wire | None":
+    def _kept(self, host_port: HostPort) -> "_Connection | None":
         """The one that was used last; those that have been idle for too long are closed."""
-        wires = self._idle.get(place, [])
-        while wires:
-            wire = wires.pop()
-            if wire.usable and time.monotonic() - wire.idle_since < KEPT_FOR:
-                return wire
-            wire.close()
+        connections = self._idle.get(host_port, [])
+        while connections:
+            connection = connections.pop()
+            if connection.usable and time.monotonic() - connection.idle_since < KEPT_FOR:
+                return connection
+            connection.close()
         return None
 
-    def _keep(self, place: Place, wire: "_Wire") -> None:
-        wires = self._idle.setdefault(place, [])
-        if wire.usable and len(wires) < MOST_KEPT:
-            wire.idle_since = time.monotonic()
-            wires.append(wire)
+    def _keep(self, host_port: HostPort, connection: "_Connection") -> None:
+        connections = self._idle.setdefault(host_port, [])
+        if connection.usable and len(connections) < MOST_KEPT:
+            connection.idle_since = time.monotonic()
+            connections.append(connection)
         else:
-            wire.close()
+            connection.close()
 
 
-class _Wire(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One connection; also what the parser tells of an answer."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
         self.usable = False
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[Response] | None = None
         self._patience: asyncio.Timeout | None = None
         self._answer_for = 0.0
 
-    async def ask(self, message: list[bytes], answer_for: float) -> Answer:
+    async def ask(self, message: list[bytes], answer_for: float) -> Response:
         assert self._transport is not None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
@@ -142,7 +142,7 @@ class _Wire(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self.usable = self.usable and bool(self._parser.should_keep_alive())
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(Answer(self._parser.get_status_code(), self._headers, b"".join(self._body)))
+            self._answer.set_result(Response(self._parser.get_status_code(), self._headers, b"".join(self._body)))
 
     def _fail(self, error: httpx.TransportError) -> None:
         self.usable = False
@@ -150,27 +150,27 @@ class _Wire(asyncio.Protocol):
             self._answer.set_exception(error)
 
 
-async def connect(place: Place, make: Callable[[], W]) -> W:
+async def connect(host_port: HostPort, make: Callable[[], W]) -> W:
     try:
         async with asyncio.timeout(CONNECT_FOR):
-            _, wire = await asyncio.get_running_loop().create_connection(make, *place)
+            _, connection = await asyncio.get_running_loop().create_connection(make, *host_port)
     except TimeoutError:
         raise httpx.ConnectTimeout(f"no connection within {CONNECT_FOR:g} s") from None
     except OSError as error:
         raise httpx.ConnectError(str(error)) from error
-    return wire
+    return connection
 
 
-def written(request: Request) -> tuple[Place, list[bytes]]:
+def encoded(request: Request) -> tuple[HostPort, list[bytes]]:
     """Where a request goes, and what is sent there."""
     if not request.url.startswith(SCHEME):
         raise httpx.UnsupportedProtocol(f"{request.url} cannot be asked over a plain connection")
     authority, _, target = request.url.removeprefix(SCHEME).partition("/")
-    return _place(authority), [_head(request, authority, target), request.content or b""]
+    return _host_port(authority), [_head(request, authority, target), request.content or b""]
 
 
 @lru_cache(maxsize=64)
-def _place(authority: str) -> Place:
+def _host_port(authority: str) -> HostPort:
     parts = urlsplit(SCHEME + authority)
     return parts.hostname or "", parts.port or 80
 

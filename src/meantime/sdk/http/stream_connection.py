@@ -14,45 +14,45 @@ from typing import cast
 import httptools
 import httpx
 
-from meantime.sdk.calls.call import Answer
+from meantime.sdk.calls.call import Response
 from meantime.sdk.core import Request
-from meantime.sdk.http.connection import connect, written
+from meantime.sdk.http.connection import connect, encoded
 
 MOST_WAITING = 1 << 20
 
 
-class Streams:
+class StreamConnections:
     """The streams of one client; none outlives it."""
 
     def __init__(self) -> None:
-        self._open: set[_StreamWire] = set()
+        self._open: set[_StreamConnection] = set()
         self._closed = False
 
     @asynccontextmanager
-    async def opened(self, request: Request, silence_for: float) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+    async def opened(self, request: Request, silence_for: float) -> AsyncIterator[tuple[Response, AsyncIterator[bytes]]]:
         """The head of the answer, and its body as it comes; of an error the whole body is in the answer."""
         if self._closed:
             raise RuntimeError("the client has been closed")
-        place, message = written(request)
-        wire = await connect(place, partial(_StreamWire, silence_for))
-        self._open.add(wire)
+        host_port, message = encoded(request)
+        connection = await connect(host_port, partial(_StreamConnection, silence_for))
+        self._open.add(connection)
         try:
-            answer = await wire.ask(message)
-            chunks = wire.chunks()
+            answer = await connection.ask(message)
+            chunks = connection.chunks()
             if answer.status >= 400:
-                answer = Answer(answer.status, answer.headers, b"".join([chunk async for chunk in chunks]))
+                answer = Response(answer.status, answer.headers, b"".join([chunk async for chunk in chunks]))
             yield answer, chunks
         finally:
-            self._open.discard(wire)
-            wire.close()
+            self._open.discard(connection)
+            connection.close()
 
     def close(self) -> None:
         self._closed = True
-        for wire in self._open:
-            wire.close()
+        for connection in self._open:
+            connection.close()
 
 
-class _StreamWire(asyncio.Protocol):
+class _StreamConnection(asyncio.Protocol):
     """One connection for one answer; also what the parser tells of it."""
 
     def __init__(self, silence_for: float) -> None:
@@ -67,11 +67,11 @@ class _StreamWire(asyncio.Protocol):
         self._failure: httpx.TransportError | None = None
         self._news = asyncio.Event()
 
-    async def ask(self, message: list[bytes]) -> Answer:
+    async def ask(self, message: list[bytes]) -> Response:
         self._transport.writelines(message)
         while not self._begun:
             await self._more()
-        return Answer(self._parser.get_status_code(), self._headers, b"")
+        return Response(self._parser.get_status_code(), self._headers, b"")
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while True:

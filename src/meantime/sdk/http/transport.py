@@ -16,15 +16,15 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import httpx
 
-from meantime.sdk.calls.call import Answer, Call
+from meantime.sdk.calls.call import Call, Response
 from meantime.sdk.core import Core, Done, Pause, Request, reason
-from meantime.sdk.http.connection import CONNECT_FOR, Wires, direct
-from meantime.sdk.http.stream_connection import Streams
+from meantime.sdk.http.connection import CONNECT_FOR, ConnectionPool, is_direct
+from meantime.sdk.http.stream_connection import StreamConnections
 from meantime.sdk.node_urls import is_secure
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Opened = tuple[Answer, AsyncIterator[bytes]]
+Opened = tuple[Response, AsyncIterator[bytes]]
 
 #: Failures after which it is certain that no node has seen the request.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
@@ -38,13 +38,13 @@ class StreamBroken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class ResponseStream:
     headers: Mapping[str, str]
     chunks: Iterator[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncStream:
+class AsyncResponseStream:
     headers: Mapping[str, str]
     chunks: AsyncIterator[bytes]
 
@@ -104,7 +104,7 @@ class Sender:
             time.sleep(outcome.seconds)
 
     @contextmanager
-    def stream(self, call: Call[Any], *, silence_for: float) -> Iterator[Stream]:
+    def stream(self, call: Call[Any], *, silence_for: float) -> Iterator[ResponseStream]:
         exchange = self.core.begin(call, retry_for=self.core.retries.reconnect_for)
         while True:
             with ExitStack() as opened:
@@ -120,7 +120,7 @@ class Sender:
                 else:
                     outcome = exchange.answered(_answer(response, whole=response.is_error))
                 if isinstance(outcome, Done):
-                    yield Stream(_headers(response), _chunks(response))
+                    yield ResponseStream(_headers(response), _chunks(response))
                     return
             time.sleep(outcome.seconds)
 
@@ -137,8 +137,8 @@ class AsyncSender:
         self._clients = ByScheme(
             lambda trust: httpx.AsyncClient(verify=trust, transport=transport, limits=LIMITS, mounts=DIRECT), verify
         )
-        self._wires = Wires()
-        self._streams = Streams()
+        self._connections = ConnectionPool()
+        self._streams = StreamConnections()
         self._direct: dict[str, bool] = {}
         self._may_be_direct = transport is None
 
@@ -156,20 +156,20 @@ class AsyncSender:
                 return outcome.value
             await asyncio.sleep(outcome.seconds)
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _ask(self, request: Request) -> Response:
         if self._is_direct(request.url):
-            return await self._wires.request(request)
+            return await self._connections.request(request)
         return _answer(await self._clients.of(request.url).request(**_arguments(request)))
 
     def _is_direct(self, url: str) -> bool:
         """Each node is judged by itself, once: what the environment says of proxies takes long to read."""
         node = url[: url.find("/", url.find("//") + 2)]
         if node not in self._direct:
-            self._direct[node] = self._may_be_direct and direct(node)
+            self._direct[node] = self._may_be_direct and is_direct(node)
         return self._direct[node]
 
     @asynccontextmanager
-    async def stream(self, call: Call[Any], *, silence_for: float) -> AsyncIterator[AsyncStream]:
+    async def stream(self, call: Call[Any], *, silence_for: float) -> AsyncIterator[AsyncResponseStream]:
         exchange = self.core.begin(call, retry_for=self.core.retries.reconnect_for)
         while True:
             async with AsyncExitStack() as stack:
@@ -181,7 +181,7 @@ class AsyncSender:
                 else:
                     outcome = exchange.answered(answer)
                 if isinstance(outcome, Done):
-                    yield AsyncStream(answer.headers, _async_chunks(chunks))
+                    yield AsyncResponseStream(answer.headers, _async_chunks(chunks))
                     return
             await asyncio.sleep(outcome.seconds)
 
@@ -198,7 +198,7 @@ class AsyncSender:
             yield _answer(response, whole=response.is_error), response.aiter_raw()
 
     async def aclose(self) -> None:
-        self._wires.close()
+        self._connections.close()
         self._streams.close()
         for client in self._clients.close():
             await client.aclose()
@@ -230,8 +230,8 @@ def _arguments(request: Request, silence_for: float | None = None) -> dict[str, 
     }
 
 
-def _answer(response: httpx.Response, *, whole: bool = True) -> Answer:
-    return Answer(response.status_code, _headers(response), response.content if whole else b"")
+def _answer(response: httpx.Response, *, whole: bool = True) -> Response:
+    return Response(response.status_code, _headers(response), response.content if whole else b"")
 
 
 def _headers(response: httpx.Response) -> Mapping[str, str]:

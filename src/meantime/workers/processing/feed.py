@@ -16,7 +16,7 @@ import structlog
 from meantime.errors import CursorsUnavailable, MeantimeError, NotFound, UnexpectedAnswer
 from meantime.sdk.calls.call import Call, body, nothing, path
 from meantime.sdk.http.transport import AsyncSender, StreamBroken
-from meantime.sdk.reading import Lines
+from meantime.sdk.reading import LineSplitter
 from meantime.tasks import TaskSet
 from meantime.workers.app import Message
 from meantime.workers.model import QueueSource
@@ -109,7 +109,7 @@ class QueueFeed:
         return bool(self._inboxes)
 
     async def _read(self) -> None:
-        lines = Lines()
+        lines = LineSplitter()
         async with self._feeds.sender.stream(self._call(), silence_for=SILENCE_FOR) as stream:
             async for chunk in stream.chunks:
                 for line in lines.feed(chunk):
