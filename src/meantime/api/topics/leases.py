@@ -17,6 +17,7 @@ from meantime.api.topics.forms import ClaimForm, PullForm, lease_view, read, rea
 from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError, Unauthenticated
 from meantime.names import check_identifier, is_identifier
+from meantime.tasks import start
 from meantime.topics.leasing.receivers import LeaseStream
 from meantime.topics.model import LeaseClaim, Outcome, Refused, Topic
 from meantime.topics.rules import NOT_FOUND
@@ -130,7 +131,7 @@ class _Leases:
         await self._cut.wait()
 
     def close(self) -> None:
-        self._closing = self._closing or asyncio.create_task(self._opened.aclose(), name="close lease stream")
+        self._closing = self._closing or start(self._opened.aclose(), name="close lease stream")
 
 
 async def _while_connected(request: AnyRequest, work: Awaitable[Answer]) -> Answer:

@@ -1,4 +1,4 @@
-"""The engine of a consumer: gets leases by push or by pull, keeps them alive, hands them out one at a time.
+"""A consumer of one topic: gets leases by push or by pull, keeps them alive, hands them out one at a time.
 
 Push: a task reads the stream into a queue that the broker bounds by `buffer`; a broken stream is opened again, and leases
 that the broker then tells about again are recognised. Pull: the broker is asked when nothing is left to hand out. Either
@@ -20,7 +20,7 @@ from meantime.sdk.consuming.lease_keeper import LeaseKeeper
 from meantime.sdk.http.transport import AsyncSender, StreamBroken
 from meantime.sdk.messages import LeasedMessage
 from meantime.sdk.reading import LineSplitter
-from meantime.tasks import end
+from meantime.tasks import TaskSet
 
 Mode = Literal["push", "pull"]
 
@@ -70,11 +70,14 @@ class TopicConsumer:
         self._waiting: deque[AsyncLease] = deque()
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = TaskSet()
+        self._open = False
 
     async def start(self) -> None:
-        duties = [self._keeper.run()] + ([self._receive()] if self._options.mode == "push" else [])
-        self._tasks = [asyncio.create_task(self._watched(duty)) for duty in duties]
+        self._open = True
+        self._tasks.start(self._watched(self._keeper.run()), name=f"leases of {self._consumer_id}")
+        if self._options.mode == "push":
+            self._tasks.start(self._watched(self._receive()), name=f"lease stream of {self._consumer_id}")
 
     async def next(self) -> AsyncLease:
         """The next lease that is still held; raises what stopped the consumer."""
@@ -93,15 +96,16 @@ class TopicConsumer:
 
     async def close(self) -> None:
         """Give back what was not handed out. Once is enough; again does nothing."""
-        tasks, self._tasks = self._tasks, []
-        if not tasks:
+        if not self._open:
             return
+        self._open = False
         if self._options.mode == "push" and not self._failure:
             await asyncio.sleep(ON_ITS_WAY_FOR)
-        await end(*tasks)
+        await self._tasks.end()
         await self._give_back()
 
     async def _watched(self, duty: Coroutine[Any, Any, None]) -> None:
+        """A failure is raised to whoever asks for the next lease."""
         try:
             await duty
         except Exception as error:
