@@ -1,7 +1,7 @@
 """The outermost layer of the HTTP API: what every request and every answer has in common.
 
 Going in: limits on headers, body and time, gzip bodies, who is asking. Coming out: `X-Meantime-Now`, `X-Flow-Id`, metrics.
-When the node stops, streams are told as if their client had gone, and are ended properly; plain requests are finished.
+When the node stops, streams are ended as if their client had disconnected; plain requests are finished.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class Edge:
 
     async def _admit(self, scope: Any) -> None:
         if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
-            raise Malformed("the address contains the character U+0000, which no name has")
+            raise Malformed("the URL contains the character U+0000, which no name may have")
         size = sum(len(name) + len(value) + 4 for name, value in scope["headers"]) + len(scope["raw_path"])
         if size + len(scope["query_string"]) > self._limits.max_header_bytes:
             raise HeadersTooLarge(f"the request line and headers are over {self._limits.max_header_bytes} bytes")

@@ -1,4 +1,4 @@
-"""The part of the API that every node has, whatever it serves: how it is, who its peers are, what time it is."""
+"""Routes about the node itself: liveness, readiness, peers, clock, metrics."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ class Nodes(msgspec.Struct, frozen=True):
     nodes: list[NodeReport]
 
 
-@get("/health", tags=["node"], summary="Is the process alive?", cache_control=NO_STORE)
+@get("/health", tags=["node"], summary="Liveness: is the process alive?", cache_control=NO_STORE)
 async def health() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@get("/ready", tags=["node"], summary="May this node be given work?", cache_control=NO_STORE)
+@get("/ready", tags=["node"], summary="Readiness: may this node be given work?", cache_control=NO_STORE)
 async def ready(cluster: TheCluster) -> Response[Any]:
     """200, or 503 with what is degraded and why."""
     readiness = cluster.readiness()
@@ -34,7 +34,7 @@ async def ready(cluster: TheCluster) -> Response[Any]:
     return respond(503, problem(503, detail, code=readiness.state, retryable=True, state=readiness.state, reasons=reasons))
 
 
-@get("/nodes", tags=["node"], summary="All nodes of the cluster and how they are", cache_control=NO_STORE)
+@get("/nodes", tags=["node"], summary="All nodes of the cluster and their state", cache_control=NO_STORE)
 async def nodes(cluster: TheCluster) -> Nodes:
     return Nodes(await cluster.nodes())
 

@@ -53,7 +53,7 @@ class _Sending:
             self._lines.close()
 
     async def _sent_all(self, receive: Any, send: Any) -> bool:
-        """False when somebody else has ended the stream; an answer cut short tells the client that there was more."""
+        """False when the stream was ended from outside; an answer that is cut short shows the client that there was more."""
         sending = asyncio.create_task(self._send(send))
         others = [asyncio.create_task(self._client_gone(receive)), asyncio.create_task(self._lines.cut())]
         try:

@@ -14,7 +14,7 @@ from meantime.timers.timers import Timers
 
 
 class TimerView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A timer: its token and its second; how it stands, where that is asked for."""
+    """A timer: its token and its second; its state, where that is asked for."""
 
     token: str
     at: int

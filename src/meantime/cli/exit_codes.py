@@ -28,14 +28,14 @@ EXITS = (
     Exit(OK, "done"),
     Exit(
         FAILED,
-        "failed in a way that nobody foresaw",
+        "unexpected failure",
         ("internal", "unexpected_answer", "corrupt_record", "time_limit"),
     ),
     Exit(USAGE, "the command line is wrong"),
     Exit(NOT_RUNNING, "no running stack, or the stack cannot do it", ("stack",)),
     Exit(
         4,
-        "refused: the request makes no sense",
+        "refused: the request is not valid",
         (
             "malformed",
             "invalid",
@@ -47,8 +47,8 @@ EXITS = (
             "unknown_encoding",
         ),
     ),
-    Exit(5, "there is no such thing", ("not_found",)),
-    Exit(6, "conflict: it exists, or another caller is changing it", ("conflict", "version_moved", "lease_lost")),
+    Exit(5, "not found", ("not_found",)),
+    Exit(6, "conflict: it exists already, or it is in use", ("conflict", "version_moved", "lease_lost")),
     Exit(
         7,
         "not allowed",
@@ -71,17 +71,17 @@ EXITS = (
     ),
     Exit(PARTLY, "partly done: some items were refused, each is named"),
     Exit(INTERRUPTED, "interrupted with Ctrl-C"),
-    Exit(READER_GONE, "whoever read the output has gone"),
+    Exit(READER_GONE, "the reader of the output has gone"),
 )
 
 _BY_ERROR = {error: exit for exit in EXITS for error in exit.errors}
-_UNFORESEEN = EXITS[1]
+_UNEXPECTED = EXITS[1]
 
 
 def exit_of(error: MeantimeError) -> Exit:
     """By the error's own code, else by that of the nearest class above it that has one."""
     codes = [error.code, *(kind.code for kind in type(error).__mro__ if issubclass(kind, MeantimeError))]
-    return next((_BY_ERROR[code] for code in codes if code in _BY_ERROR), _UNFORESEEN)
+    return next((_BY_ERROR[code] for code in codes if code in _BY_ERROR), _UNEXPECTED)
 
 
 def epilog() -> str:

@@ -75,7 +75,7 @@ def _reader() -> Iterator[None]:
 
 
 def end_when_the_reader_goes() -> None:
-    """For commands that may be silent for long: notice at once that nobody reads, not at the next line."""
+    """For commands that may print nothing for long: end as soon as the pipe is closed, not at the next line."""
     if not _into_pipe():
         return
     gone = threading.Event()

@@ -1,4 +1,4 @@
-"""Progress of long work, on standard error and only where somebody watches; and what came of it."""
+"""Progress of long work, on standard error and only on a terminal; and its result."""
 
 import sys
 import time
@@ -45,7 +45,7 @@ def _size(files: Sequence[Path]) -> int | None:
 
 @dataclass
 class Rejects:
-    """What was refused: named on standard error, and kept in a file if there is one."""
+    """Refused lines: named on standard error, and kept in a file if one was given."""
 
     file: Path | None = None
     count: int = 0
@@ -76,8 +76,8 @@ class Summary:
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
-    def said_on_failure(self) -> Iterator[None]:
-        """Whoever has to begin again must know how far it went."""
+    def reported_on_failure(self) -> Iterator[None]:
+        """After a failure, say how far it went: it may have to be continued by hand."""
         try:
             yield
         except BaseException:

@@ -1,4 +1,4 @@
-"""What every command about a cluster has in common: how it finds the cluster, as whom it speaks, how it prints.
+"""What every command about a cluster has in common: how it finds the cluster, its key and group, how it prints.
 
 `@on_cluster` turns `def show(session: ClusterSession, name: ...)` into a command with the options --url, --key, --data and
 --json; the session is opened before the function runs and closed after it.
@@ -124,9 +124,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something is destroyed. Where nobody can answer, --yes must have been said."""
+    """Ask before something is destroyed. Without a terminal, --yes must have been given."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{question} Say --yes: there is nobody to ask here.")
+        raise typer.BadParameter(f"{question} Give --yes: there is no terminal to ask on.")
     typer.confirm(question, abort=True)

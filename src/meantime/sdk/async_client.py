@@ -1,13 +1,13 @@
 """The client for asyncio."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from ssl import SSLContext
 from typing import Self, Unpack
 
 import httpx
-import structlog
 
 from meantime.sdk.calls import cluster, cursors, streams, timers
 from meantime.sdk.calls import leases as lease_calls
@@ -29,7 +29,7 @@ from meantime.sdk.reading import (
 )
 from meantime.sdk.retries import Retries
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 
 class AsyncClient(AsyncSender):
@@ -123,7 +123,7 @@ class AsyncClient(AsyncSender):
         `https://` address, unless both are on this machine: the key never goes out in the clear.
         """
         for url, why in self.core.learn([node.url for node in await self.nodes()]).items():
-            log.warning("node_left_out", url=url, reason=why)
+            log.warning("node_left_out url=%s reason=%r", url, why)
 
     @property
     def drift_ms(self) -> float:

@@ -1,5 +1,6 @@
 """The client that blocks. May be shared by threads."""
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from ssl import SSLContext
@@ -7,7 +8,6 @@ from threading import Lock
 from typing import Self, Unpack
 
 import httpx
-import structlog
 
 from meantime.sdk.calls import cluster, cursors, streams, timers
 from meantime.sdk.calls import leases as lease_calls
@@ -29,7 +29,7 @@ from meantime.sdk.reading import (
 )
 from meantime.sdk.retries import Retries
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Client(Sender):
@@ -129,7 +129,7 @@ class Client(Sender):
         `https://` address, unless both are on this machine: the key never goes out in the clear.
         """
         for url, why in self.core.learn([node.url for node in self.nodes()]).items():
-            log.warning("node_left_out", url=url, reason=why)
+            log.warning("node_left_out url=%s reason=%r", url, why)
 
     @property
     def drift_ms(self) -> float:
@@ -192,7 +192,7 @@ class Client(Sender):
             return self._background
 
     def close(self) -> None:
-        """End all loops over `consume`, give back what they did not hand out, and let go of the connections."""
+        """End all loops over `consume`, give back what they did not hand out, and close the connections."""
         if self._background:
             self._background.close()
         super().close()

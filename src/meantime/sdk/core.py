@@ -1,7 +1,7 @@
-"""What both clients share and neither does itself: no socket is touched here.
+"""What both clients share, without I/O: which node to ask, when to retry, how an answer is judged.
 
-`Core` knows the nodes, who is asking and what time the broker has. `core.begin(call)` gives an `Exchange`, which says what
-to send next and judges what came back:
+`Core` knows the nodes, the caller's credentials and the broker's time. `core.begin(call)` gives an `Exchange`, which says
+what to send next and judges what came back:
 
     send ──► answered ──► Done(value) | error raised | Pause, then send again
       └────► failed ────► Pause, then send again     | Unreachable raised
@@ -44,7 +44,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who is asking."""
+    """The API key and the producer group that a client acts as."""
 
     key: str | None = None
     producer_group: str = "default"
@@ -105,7 +105,7 @@ class Core:
         return Request(call.method, self.url + call.path, headers, call.content, answer_for)
 
     def prefer_next(self, url: str) -> None:
-        """Prefer the node after this one, unless another call has turned already."""
+        """Prefer the node after this one, unless another call has done so already."""
         if self.url == url:
             self._preferred = (self._preferred + 1) % len(self._urls)
 

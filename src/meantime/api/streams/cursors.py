@@ -57,7 +57,12 @@ async def show_partition(
     return _partition(await questions.partition_state(reading, name, partition, consumed_offset))
 
 
-@post("/event-types/{name:str}/cursor-distances", tags=["streams"], summary="How many events lie between", status_code=200)
+@post(
+    "/event-types/{name:str}/cursor-distances",
+    tags=["streams"],
+    summary="How many events lie between two cursors",
+    status_code=200,
+)
 async def cursor_distances(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[Distance]:
     """`initial_cursor` is exclusive, `final_cursor` inclusive; negative backwards."""
     allow(request, "read", name)
@@ -69,7 +74,12 @@ async def cursor_distances(request: AnyRequest, reading: TheReading, name: FromP
     ]
 
 
-@post("/event-types/{name:str}/shifted-cursors", tags=["streams"], summary="Places some events on or back", status_code=200)
+@post(
+    "/event-types/{name:str}/shifted-cursors",
+    tags=["streams"],
+    summary="Move cursors forward or back by a number of events",
+    status_code=200,
+)
 async def shifted_cursors(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[CursorDocument]:
     allow(request, "read", name)
     shifts = [(given_cursor(item), _shift(item)) for item in _array(await request.body())]

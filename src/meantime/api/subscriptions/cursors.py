@@ -54,8 +54,8 @@ async def commit_cursors(
     results = await commit(subscriptions, subscription, stream_id, places_in(items))
     if all(results):
         return Response(None, status_code=204)
-    told = [{"cursor": item, "result": RESULT[moved]} for item, moved in zip(items, results, strict=True)]
-    return Response({"items": told}, status_code=200)
+    committed = [{"cursor": item, "result": RESULT[moved]} for item, moved in zip(items, results, strict=True)]
+    return Response({"items": committed}, status_code=200)
 
 
 @patch("/subscriptions/{id:str}/cursors", tags=["subscriptions"], summary="Reset cursors; streams end", status_code=204)

@@ -21,7 +21,12 @@ from meantime.streams.subscriptions.subscriptions import Subscriptions
 DESCRIPTION = "One line per batch, `{cursor, events}`. Commit cursors with the `X-Nakadi-StreamId` of the answer."
 
 
-@get("/subscriptions/{id:str}/events", tags=["subscriptions"], summary="Read together", description=DESCRIPTION)
+@get(
+    "/subscriptions/{id:str}/events",
+    tags=["subscriptions"],
+    summary="Read a subscription; partitions are assigned",
+    description=DESCRIPTION,
+)
 async def events(
     request: AnyRequest,
     subscriptions: TheSubscriptions,
@@ -42,7 +47,7 @@ async def events(
 @post(
     "/subscriptions/{id:str}/events",
     tags=["subscriptions"],
-    summary="Read together, from chosen partitions",
+    summary="Read a subscription from chosen partitions",
     description=DESCRIPTION,
     status_code=200,
 )

@@ -1,4 +1,4 @@
-"""`/subscriptions`: reading together, with cursors that the broker keeps. Their life, and how they are doing."""
+"""`/subscriptions`: create, list, change and delete subscriptions, and their statistics."""
 
 import msgspec
 from litestar import Response, delete, get, post, put
@@ -92,7 +92,7 @@ async def delete_subscription(request: AnyRequest, subscriptions: TheSubscriptio
     await subscriptions.delete(await allowed(request, subscriptions, id))
 
 
-@get("/subscriptions/{id:str}/stats", tags=["subscriptions"], summary="Who reads what, and how much is left")
+@get("/subscriptions/{id:str}/stats", tags=["subscriptions"], summary="Readers, unconsumed events and lag by partition")
 async def show_stats(
     request: AnyRequest, subscriptions: TheSubscriptions, id: FromPath[str], show_time_lag: FromQuery[bool] = False
 ) -> SubscriptionStatsDocument:

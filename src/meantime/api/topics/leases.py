@@ -1,4 +1,4 @@
-"""`/topics/{topic}/leases`: what consumers do. Who asks is in `consumer_id`, in the body or the query."""
+"""`/topics/{topic}/leases`: what consumers do. The consumer is named by `consumer_id`, in the body or the query."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -76,7 +76,7 @@ async def finish(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -
 
 
 def consumer(request: AnyRequest, topic: str, in_body: str | None) -> str:
-    """Who asks; a consumer may be named in the body or in the query."""
+    """The id of the consumer, from the body or the query."""
     consumer_id = in_body or request.query_params.get("consumer_id")
     if not consumer_id:
         raise Unauthenticated("say which consumer you are: give consumer_id")
@@ -135,13 +135,13 @@ class _Leases:
 
 
 async def _while_connected(request: AnyRequest, work: Awaitable[Answer]) -> Answer:
-    """Who has gone takes nothing: a pull ends with its connection."""
+    """A pull ends with its connection: a client that has disconnected leases nothing."""
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise Malformed("the client has gone")
+            raise Malformed("the client has disconnected")
         return working.result()
     finally:
         working.cancel()

@@ -87,7 +87,7 @@ async def count(
     return {"count": by_status[status] if status is not None else sum(by_status.values())}
 
 
-@get("/topics/{topic:str}/consumers", tags=["topics"], summary="Who takes messages, on which node")
+@get("/topics/{topic:str}/consumers", tags=["topics"], summary="The connected consumers, their nodes and buckets")
 async def consumers(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> dict[str, Any]:
     _look(request, topic)
     return {"consumers": msgspec.to_builtins(await topics.leasing.consumers(topic))}

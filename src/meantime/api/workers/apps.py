@@ -1,4 +1,4 @@
-"""Applications and their queues: who owns what, how far it is, and steering it while it runs."""
+"""Applications and their queues: owners, positions and lag; pause, resume and reset while they run."""
 
 import msgspec
 from litestar import delete, get, post, put
@@ -33,7 +33,7 @@ class WorkersDocument(msgspec.Struct, frozen=True):
 
 
 class QueueDocument(msgspec.Struct, frozen=True):
-    """`lag` is how many messages are left to do; null where it cannot be told. `problem` says why a record is unreadable."""
+    """`lag` is how many messages are left to do; null where it is not known. `problem` says why a record is unreadable."""
 
     queue: str
     event_type: str
@@ -67,14 +67,14 @@ async def show_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> Ap
     return await _app(apps, app)
 
 
-@delete("/apps/{app:str}", tags=["apps"], summary="Forget an application that nobody works for")
+@delete("/apps/{app:str}", tags=["apps"], summary="Forget an application that has no workers")
 async def forget_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> None:
     """The positions of its queues are lost; 409 while there are workers."""
     allow(request, "apps")
     await apps.forget(app)
 
 
-@get("/apps/{app:str}/workers", tags=["apps"], summary="The workers of an application and what each has")
+@get("/apps/{app:str}/workers", tags=["apps"], summary="The workers of an application and the queues of each")
 async def list_workers(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> WorkersDocument:
     allow(request, "apps")
     found = await apps.workers(app)
@@ -95,7 +95,7 @@ async def show_queue(
     return await _queue(apps, reading, app, queue)
 
 
-@put("/apps/{app:str}/queues/{queue:str}/last", tags=["apps"], summary="Have a queue go on after another cursor")
+@put("/apps/{app:str}/queues/{queue:str}/last", tags=["apps"], summary="Move a queue to another cursor")
 async def reset_queue(
     request: AnyRequest,
     apps: TheApps,
@@ -106,15 +106,20 @@ async def reset_queue(
 ) -> QueueDocument:
     """`{"cursor": "BEGIN"}` does everything again that is still there. Takes effect at once, also with a running owner."""
     allow(request, "apps")
-    wish = _reset(await request.body())
+    asked = _reset(await request.body())
     state = await apps.queue(app, queue)
     source = await positions.source_of(streams, state)
-    cursor = await positions.readable(reading, source, wish)
+    cursor = await positions.readable(reading, source, asked)
     await apps.reset(app, queue, source, cursor, await positions.last_at(reading, source, cursor))
     return await _queue(apps, reading, app, queue)
 
 
-@post("/apps/{app:str}/queues/{queue:str}/pause", tags=["apps"], summary="Start no more messages", status_code=200)
+@post(
+    "/apps/{app:str}/queues/{queue:str}/pause",
+    tags=["apps"],
+    summary="Pause a queue: no more messages are started",
+    status_code=200,
+)
 async def pause_queue(
     request: AnyRequest, apps: TheApps, reading: TheReading, app: FromPath[str], queue: FromPath[str]
 ) -> QueueDocument:
@@ -123,7 +128,7 @@ async def pause_queue(
     return await _queue(apps, reading, app, queue)
 
 
-@post("/apps/{app:str}/queues/{queue:str}/resume", tags=["apps"], summary="Go on with a paused queue", status_code=200)
+@post("/apps/{app:str}/queues/{queue:str}/resume", tags=["apps"], summary="Resume a paused queue", status_code=200)
 async def resume_queue(
     request: AnyRequest, apps: TheApps, reading: TheReading, app: FromPath[str], queue: FromPath[str]
 ) -> QueueDocument:
@@ -132,14 +137,14 @@ async def resume_queue(
     return await _queue(apps, reading, app, queue)
 
 
-@post("/apps/{app:str}/pause", tags=["apps"], summary="Start no more messages of any queue", status_code=200)
+@post("/apps/{app:str}/pause", tags=["apps"], summary="Pause an application: no more messages are started", status_code=200)
 async def pause_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> AppDocument:
     allow(request, "apps")
     await apps.pause_app(app, True)
     return await _app(apps, app)
 
 
-@post("/apps/{app:str}/resume", tags=["apps"], summary="Go on with a paused application", status_code=200)
+@post("/apps/{app:str}/resume", tags=["apps"], summary="Resume a paused application", status_code=200)
 async def resume_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> AppDocument:
     """Queues that were paused by themselves stay so."""
     allow(request, "apps")
@@ -149,14 +154,14 @@ async def resume_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> 
 
 def _reset(body: bytes) -> str:
     try:
-        wish = msgspec.json.decode(body, type=Reset)
+        reset = msgspec.json.decode(body, type=Reset)
     except msgspec.ValidationError as error:
         raise Invalid(f'say where to go on: {{"cursor": "BEGIN"}} or another cursor ({error})') from error
     except msgspec.DecodeError as error:
         raise Malformed(f"not JSON: {error}") from error
-    if not wish.cursor:
+    if not reset.cursor:
         raise Invalid('say where to go on: {"cursor": "BEGIN"} or another cursor')
-    return wish.cursor
+    return reset.cursor
 
 
 async def _app(apps: Apps, name: str) -> AppDocument:

@@ -1,4 +1,4 @@
-"""Where queues stand in their partitions: what the slices of workers and streams know together."""
+"""Positions and lag of queues in their partitions; joins what workers and streams know."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ LOOK_FOR = 2.0
 
 
 async def lags(reading: Reading, states: Sequence[QueueState]) -> dict[str, int]:
-    """How many messages are left to do, by queue; a queue of which that cannot be told is left out."""
+    """How many messages are left to do, by queue; queues whose lag is not known are left out."""
     event_types = sorted({state.record.event_type for state in states if state.record.event_type})
     found = await asyncio.gather(*(_lags_of(reading, event_type, states) for event_type in event_types))
     return {queue: lag for part in found for queue, lag in part.items()}

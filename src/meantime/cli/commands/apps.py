@@ -1,4 +1,4 @@
-"""`meantime apps`: who does which work, how far it is, and steering it."""
+"""`meantime apps`: workers, queues and lag of applications; pause, resume and reset them."""
 
 import time
 from typing import Annotated, Any
@@ -45,7 +45,7 @@ def add_to(root: typer.Typer) -> None:
 
 @apps.callback(invoke_without_command=True)
 def list_if_alone(context: typer.Context, url: Url = None, key: Key = None, data: Data = None, json: Json = False) -> None:
-    """List the applications; with a command, look at one or steer it.
+    """List the applications; with a command, show or control one.
 
     Example: meantime apps
     """
@@ -135,7 +135,7 @@ def resume(
 @apps.command()
 @on_cluster
 def forget(session: ClusterSession, app: AppName, yes: Yes = False) -> None:
-    """Remove an application that nobody works for, with the positions of its queues.
+    """Remove an application that has no workers, with the positions of its queues.
 
     Example: meantime apps forget shop
     """

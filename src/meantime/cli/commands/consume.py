@@ -66,7 +66,7 @@ def consume(
     leases = session.client.consume(
         topic,
         name,
-        # Who wants only some is not pushed more than that.
+        # With a limit, no more than that is leased.
         mode="pull" if pull or limit else "push",
         buffer=parallel if command else min(limit or BUFFER, BUFFER),
         lease_for=seconds(lease),
@@ -130,7 +130,7 @@ class CommandRunner:
             raise
 
     def _as_free(self, leases: "Iterator[Lease]") -> "Iterator[Lease]":
-        """The next lease, when there is somebody to work on it."""
+        """The next lease, as soon as a command can be started for it."""
         self._free.acquire()
         for lease in leases:
             yield lease

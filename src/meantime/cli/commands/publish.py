@@ -40,17 +40,17 @@ def publish(
     Example: meantime publish orders events.ndjson --rejects bad.ndjson
     """
     source = _given(event) if event else items(files or [])
-    tally = Summary("published", "events")
+    summary = Summary("published", "events")
     with (
         Rejects(rejects) as refused,
         progress(f"publishing to {event_type}", files or []) as advance,
-        tally.said_on_failure(),
+        summary.reported_on_failure(),
     ):
         for chunk in batches(source, batch):
             written = _publish(session, event_type, chunk, refused)
-            tally.done += written
+            summary.done += written
             advance(written, size(chunk))
-    tally.report(session.json, rejected=refused.count)
+    summary.report(session.json, rejected=refused.count)
     if refused.count:
         raise typer.Exit(PARTLY)
 

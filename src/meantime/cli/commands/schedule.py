@@ -75,14 +75,14 @@ def _one(session: ClusterSession, topic: str, body: str | None, when: dict[str, 
 
 
 def _many(session: ClusterSession, topic: str, file: Path, default: When, batch: int, rejects: Path | None) -> None:
-    tally, exists = Summary("scheduled", "messages"), 0
-    with Rejects(rejects) as refused, progress(f"scheduling to {topic}", [file]) as advance, tally.said_on_failure():
+    summary, exists = Summary("scheduled", "messages"), 0
+    with Rejects(rejects) as refused, progress(f"scheduling to {topic}", [file]) as advance, summary.reported_on_failure():
         for chunk in batches(_source(file), batch):
             created, known = _send(session, topic, list(_prepared(chunk, default, refused)), refused)
-            tally.done += created
+            summary.done += created
             exists += known
             advance(len(chunk), size(chunk))
-    tally.report(session.json, existed=exists, rejected=refused.count)
+    summary.report(session.json, existed=exists, rejected=refused.count)
     if refused.count:
         raise typer.Exit(PARTLY)
 

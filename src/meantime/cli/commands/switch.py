@@ -14,7 +14,7 @@ from meantime.cli.session import ClusterSession, EventTypeName, StorageName, on_
 from meantime.errors import MeantimeError
 
 LOOK_EVERY = 0.1
-STORY = {
+STEPS = {
     "preparing": "making the topic in the new storage",
     "locked": "waiting until no node is writing",
     "sealed": "old topic sealed, taking the last offsets",
@@ -38,7 +38,7 @@ def switch(
         str | None, typer.Option("--idempotency-key", help="The same key again is the same switch.")
     ] = None,
 ) -> None:
-    """Move an event type to a storage while it is being written and read. Nothing is lost, nobody reconnects.
+    """Move an event type to a storage while it is being written and read. No event is lost and no reader has to reconnect.
 
     Shows the steps as they happen, and how long publishers had to wait.
 
@@ -97,5 +97,5 @@ def _steps(event_type: str) -> Iterator[Callable[[Any], None]]:
 
     with Console(stderr=True).status(f"switching {event_type}") as status:
         yield lambda found: status.update(
-            f"switching {event_type}: {STORY.get(found.state, found.state)}" if found else None
+            f"switching {event_type}: {STEPS.get(found.state, found.state)}" if found else None
         )

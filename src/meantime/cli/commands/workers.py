@@ -51,10 +51,15 @@ def run(
     ] = 10.0,
     settle: Annotated[
         float,
-        typer.Option(envvar="MEANTIME_WORKER_SETTLE", help="Seconds to wait for more workers before sharing out anew."),
+        typer.Option(
+            envvar="MEANTIME_WORKER_SETTLE", help="Seconds to wait for more workers before queues are assigned again."
+        ),
     ] = 1.0,
     threads: Annotated[
-        int, typer.Option(envvar="MEANTIME_WORKER_THREADS", min=1, help="Most jobs that are plain functions at once.")
+        int,
+        typer.Option(
+            envvar="MEANTIME_WORKER_THREADS", min=1, help="Most jobs at once that are plain functions (not async)."
+        ),
     ] = 64,
     metrics_port: Annotated[
         int | None, typer.Option(envvar="MEANTIME_WORKER_METRICS_PORT", help="Serve metrics for Prometheus on this port.")
@@ -67,8 +72,8 @@ def run(
 ) -> None:
     """Run the jobs of an application in this process, until SIGTERM or Ctrl-C.
 
-    Start as many as you like, on any machine: the queues are shared out among them. A worker that is told to stop finishes
-    the messages in work and hands its queues over.
+    Start as many as you like, on any machine: the queues are shared among them. A worker that has to stop finishes
+    the messages in work and gives its queues to the others.
 
     Example: meantime worker run shop.jobs:app
 

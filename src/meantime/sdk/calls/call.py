@@ -23,7 +23,7 @@ JSON = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response, whoever received it. Names of headers are in lower case."""
+    """A response, however it was received. Names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -93,7 +93,7 @@ def nothing(_: Response) -> None:
 
 
 def fresh_id() -> str:
-    """An id that nobody else has: 128 random bits."""
+    """A unique id: 128 random bits."""
     return os.urandom(16).hex()
 
 

@@ -1,7 +1,7 @@
 """Calls about leases, as consumers make them. `consume` is made of these; use them for work in bulk.
 
 Extending and releasing name the version they believe in, so one that arrives twice is refused the second time and does no
-harm. Taking leases is not repeated after a doubtful failure: what was taken and not heard of comes back when it expires.
+harm. Taking leases is not repeated when its outcome is unknown: what was taken without an answer comes back when it expires.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from meantime.sdk.messages import LeasedMessage, Outcome
 
 #: The earliest instant that a broker accepts is 5 ms ahead of its clock.
 SOONEST_MS = 20
-#: A vanished stream is noticed by the broker within 10 s; until then its successor is told that it is the second one.
+#: A vanished stream is noticed by the broker within 10 s; until then its successor gets 409.
 NOTICED_WITHIN = 15.0
 
 _lease = msgspec.json.Decoder(LeasedMessage)
@@ -54,7 +54,7 @@ def lease(
 
 
 def lease_stream(topic: str, consumer_id: str, *, buffer: int, lease_for: Duration) -> Call[None]:
-    """The push stream; the client asks again for a while when told that a stream of this consumer is open."""
+    """The push stream; while an earlier stream of this consumer is still known (409), the client asks again for a while."""
     query = {"consumer_id": consumer_id, "buffer": buffer, "lease_ms": milliseconds(lease_for)}
     return Call("GET", path("topics", topic, "leases", query=query), nothing, conflict_for=NOTICED_WITHIN)
 

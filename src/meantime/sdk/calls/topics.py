@@ -100,7 +100,7 @@ def schedule_prepared(topic: str, messages: Sequence[NewMessage]) -> Call[list[S
 
 
 def new_ids(count: int) -> list[str]:
-    """Ids that nobody else has, with the time of their making first: neighbours in time are neighbours in an index."""
+    """Unique ids that begin with the time they were made: neighbours in time are neighbours in an index."""
     time_ms, chance = f"{time.time_ns() // 1_000_000:011x}", os.urandom(9 * count).hex()
     return [time_ms + chance[start : start + 18] for start in range(0, 18 * count, 18)]
 
@@ -136,7 +136,7 @@ def messages(topic: str, *, limit: int = 1000, after: str | None = None) -> Call
 def move(
     topic: str, id: str, *, at: Instant | None = None, after: Duration | None = None, version: int | None = None
 ) -> Call[Moved]:
-    """Move a message to another instant; with `version`, only if nobody has touched it since.
+    """Move a message to another instant; with `version`, only if it has not changed since.
 
     >>> client.move("reminders", "user-7-welcome", after=7200)
     """

@@ -1,7 +1,7 @@
-"""A lease in the hands of an async handler.
+"""A lease that an async handler works under.
 
     held ──► settled   deleted or released by its handler
-      └────► lost      refused by the broker, or expired by the broker's clock: somebody else may be working on it
+      └────► lost      refused by the broker, or expired by the broker's clock: another consumer may be working on it
 
 All changes of one lease are made one after the other under its lock, so the version it believes in is never stale by its
 own doing. An extension whose answer was lost is found out by looking: the broker still knows this consumer as the holder,
@@ -89,7 +89,7 @@ class AsyncLease:
 
     @property
     def lost(self) -> bool:
-        """True once somebody else may have the message: stop working on it."""
+        """True once another consumer may have the message: stop working on it."""
         return self._state is LeaseState.LOST or (self._state is LeaseState.HELD and self.expires_in <= 0)
 
     @property
@@ -131,18 +131,18 @@ class AsyncLease:
                 self._lose(outcome.status)
 
     async def learn(self, outcome: Outcome) -> bool:
-        """Take in what became of an extension; False when the lease is gone."""
+        """Take in the result of an extension; False when the lease is lost."""
         if outcome.status == "ok" and outcome.version is not None and outcome.at_ms is not None:
             self.version, self.at_ms = outcome.version, outcome.at_ms
             return True
         return outcome.status == "stale_version" and await self._look()
 
     def renew(self, leased: LeasedMessage) -> None:
-        """The broker has told again about a lease that is in hand."""
+        """Take over version and expiry from the broker, which has sent this lease again."""
         self.version, self.at_ms = leased.version, leased.at_ms
 
     def lose(self) -> None:
-        """From now on somebody else may have the message."""
+        """From now on another consumer may have the message."""
         if self._state is LeaseState.HELD:
             self._state = LeaseState.LOST
             self._gone.set()
@@ -153,7 +153,7 @@ class AsyncLease:
             if self.on_lost:
                 self.on_lost(self)
         except Exception:
-            log.exception("on_lost failed for the lease of %r", self.id)
+            log.exception("on_lost_failed topic=%s id=%s", self.topic, self.id)
 
     async def _look(self) -> bool:
         """Whether the message is leased to this consumer still: the same lease has the same number of attempts."""

@@ -1,7 +1,7 @@
 """A consumer of one topic: gets leases by push or by pull, keeps them alive, hands them out one at a time.
 
 Push: a task reads the stream into a queue that the broker bounds by `buffer`; a broken stream is opened again, and leases
-that the broker then tells about again are recognised. Pull: the broker is asked when nothing is left to hand out. Either
+that the broker then sends again are recognised. Pull: the broker is asked when nothing is left to hand out. Either
 way what waits in the queue is extended too, and is given back when the consumer closes.
 """
 
@@ -175,4 +175,4 @@ class TopicConsumer:
             try:
                 await self._sender.send(call, retry_for=2.0)
             except MeantimeError:
-                return  # they come back to somebody when they expire
+                return  # they can be leased again when they expire

@@ -1,4 +1,4 @@
-"""Leases in the hands of handlers that block. The work is done by an `AsyncLease` on the client's background loop."""
+"""Leases for handlers that block. The work is done by an `AsyncLease` on the client's background loop."""
 
 import asyncio
 import threading
@@ -80,7 +80,7 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """True once somebody else may have the message: stop working on it."""
+        """True once another consumer may have the message: stop working on it."""
         return self._lease.lost
 
     @property

@@ -1,4 +1,4 @@
-"""Keeps the leases of one consumer alive while their handlers work, and says so when one is lost.
+"""Extends the leases of one consumer while their handlers work, and reports those that are lost.
 
 Leases are held weakly: one that was dropped by its handler, neither deleted nor released, is not extended any more and
 goes back to the broker when it expires. `plan` decides, `LeaseKeeper.turn` acts once; `LeaseKeeper.run` repeats it.
@@ -67,7 +67,7 @@ class LeaseKeeper:
             self._changed.set()
 
     def recognise(self, leased: LeasedMessage) -> bool:
-        """Whether this lease is one that is being worked on; if so, what is new about it is taken over."""
+        """Whether this is a lease that is already being worked on; if so, its new version and expiry are taken over."""
         known = self._leases.get(leased.id)
         if known is None or known.settled or known.lost or known.attempts != leased.attempts:
             return False

@@ -1,1 +1,1 @@
-"""HTTP of the clients: httpx, and a shorter way where nothing lies between."""
+"""HTTP of the clients: httpx, and direct connections where neither TLS nor a proxy is needed."""

@@ -1,8 +1,8 @@
-"""The short way to a node: HTTP/1.1 over a plain connection, for calls whose whole answer is wanted.
+"""The direct way to a node: HTTP/1.1 over a plain connection, for calls whose whole answer is wanted.
 
 A call with httpx costs the client 0.8 ms, whatever it is for; creating 100 messages costs the node little more. Here it is
-a tenth of that. This way is taken where nothing lies between client and node, no TLS and no proxy; all else goes through
-httpx. Failures are raised as httpx names them, so nobody has to know which way was taken. Streams: `stream_connection`.
+a tenth of that. The direct way is taken for a node that needs neither TLS nor a proxy; all others are asked through httpx.
+Failures are raised as errors of httpx, so callers need not know which way was taken. Streams: `stream_connection`.
 
     idle ──► asked ──► answered ──► idle
                └─────► broken or given up: the connection is closed
@@ -34,7 +34,7 @@ W = TypeVar("W", bound=asyncio.Protocol)
 
 
 def is_direct(url: str) -> bool:
-    """Whether the node at this address can be reached the short way."""
+    """Whether the node at this address can be reached without TLS and without a proxy."""
     host = urlsplit(url).hostname or ""
     if not url.startswith(SCHEME) or "@" in url:
         return False
@@ -84,7 +84,7 @@ class ConnectionPool:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; also what the parser tells of an answer."""
+    """One connection, and the callbacks of its parser."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
@@ -106,7 +106,7 @@ class _Connection(asyncio.Protocol):
             async with asyncio.timeout(answer_for) as self._patience:
                 return await self._answer
         except TimeoutError:
-            raise httpx.ReadTimeout(f"nothing came for {answer_for:g} s") from None
+            raise httpx.ReadTimeout(f"no data for {answer_for:g} s") from None
         finally:
             self._answer = self._patience = None
 
@@ -127,7 +127,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(httpx.RemoteProtocolError(f"this is no HTTP: {error}"))
+            self._fail(httpx.RemoteProtocolError(f"the answer is not HTTP: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False

@@ -1,4 +1,4 @@
-"""The short way to a node for answers that do not end by themselves.
+"""The direct way to a node for answers that do not end by themselves.
 
 httpx takes 0.8 ms for a piece of a stream, however small: a lease would wait that long in the client before it is handed
 out. Here a piece is handed on when it arrives. A caller who reads slowly lets the node wait: beyond `MOST_WAITING` bytes
@@ -53,7 +53,7 @@ class StreamConnections:
 
 
 class _StreamConnection(asyncio.Protocol):
-    """One connection for one answer; also what the parser tells of it."""
+    """One connection for one answer, and the callbacks of its parser."""
 
     def __init__(self, silence_for: float) -> None:
         self._silence_for = silence_for
@@ -100,7 +100,7 @@ class _StreamConnection(asyncio.Protocol):
             patience.cancel()
 
     def _give_up(self) -> None:
-        self._fail(httpx.ReadTimeout(f"nothing came for {self._silence_for:g} s"))
+        self._fail(httpx.ReadTimeout(f"no data for {self._silence_for:g} s"))
 
     def _fail(self, error: httpx.TransportError) -> None:
         self._failure = self._failure or error
@@ -113,7 +113,7 @@ class _StreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(httpx.RemoteProtocolError(f"this is no HTTP: {error}"))
+            self._fail(httpx.RemoteProtocolError(f"the answer is not HTTP: {error}"))
         if self._waiting_bytes > MOST_WAITING and not self._paused:
             self._paused = True
             self._transport.pause_reading()
