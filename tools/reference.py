@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from meantime.cli.commands.guidance import VARIABLES
-from meantime.cli.exits import EXITS, exit_of
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 from typer.main import get_command
 
 from meantime import errors
 from meantime.api.problems import STATUS
+from meantime.cli.commands.help import VARIABLES
+from meantime.cli.exit_codes import EXITS, exit_of
 from meantime.cli.main import build
 from meantime.config import PREFIX, Config
 
