@@ -48,7 +48,7 @@ def session(
     from pyspark.sql import SparkSession
 
     from meantime.pipelines.registering import register
-    from meantime.stack.java.classes import connector_path, spark_classes
+    from meantime.stack.java.archive import connector_path, spark_archive
     from meantime.stack.java.jars import ensure_jars
     from meantime.stack.java.runtime import find_java, spark_java_home
     from meantime.stack.java.spark_home import session_home
@@ -63,8 +63,7 @@ def session(
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
     builder = builder.config("spark.driver.extraClassPath", connector_path())
     builder = builder.config("spark.driver.memory", memory)
-    prepared = spark_classes(java)
-    jvm_options = [ROOM, *jvm, *(() if prepared.are_missing() else prepared.options())]
+    jvm_options = [ROOM, *jvm, *spark_archive(java).options()]
     builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
     chosen = master or os.environ.get("SPARK_MASTER")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

@@ -19,14 +19,14 @@ from meantime.errors import MeantimeError
 from meantime.runtime import step_back
 from meantime.stack import ports
 from meantime.stack.folder import Folder
-from meantime.stack.java.classes import Classes, spark_classes
+from meantime.stack.java.archive import ClassArchive, spark_archive
 from meantime.stack.java.jars import ensure_jars
 from meantime.stack.java.runtime import Java, find_java, spark_java_home
 from meantime.stack.model import Spec
 from meantime.stack.services import kafka, zookeeper
 
 SERVICES = ("zookeeper", "kafka", "futures")
-"""Kinds of processes whose classes can be prepared."""
+"""Kinds of processes for which an archive can be made."""
 READY_WITHIN = 90.0
 SPARK_WITHIN = 300.0
 IDLE_WITHIN = 3600.0
@@ -51,13 +51,13 @@ def archives_spec(folder: Folder, java: Java, specs: Sequence[Spec]) -> Spec:
 
 def missing_archives(java: Java, kinds: Collection[str]) -> tuple[str, ...]:
     """Those kinds of processes for which this Java has no class archive yet."""
-    return tuple(kind for kind in SERVICES if kind in kinds and classes_of(kind, java).are_missing())
+    return tuple(kind for kind in SERVICES if kind in kinds and archive_of(kind, java).is_missing())
 
 
-def classes_of(kind: str, java: Java) -> Classes:
+def archive_of(kind: str, java: Java) -> ClassArchive:
     if kind == "kafka":
-        return Classes(java, kafka.class_path())
-    return Classes(java, zookeeper.class_path()) if kind == "zookeeper" else spark_classes(java)
+        return ClassArchive(java, kafka.class_path())
+    return ClassArchive(java, zookeeper.class_path()) if kind == "zookeeper" else spark_archive(java)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
             java = find_java()
             if kind in jars:
                 ensure_jars(jars[kind], java, lambda _: None)
-            classes_of(kind, java).prepare(partial(runs[kind], java))
+            archive_of(kind, java).make(partial(runs[kind], java))
 
 
 def _wait_until_idle() -> None:

@@ -1,4 +1,4 @@
-"""Prepared classes on a real Java: made in a trial run, used when they fit, and never in the way."""
+"""Class archives on a real Java: made in a trial run, used when they fit, and never in the way."""
 
 import os
 import signal
@@ -9,39 +9,39 @@ from pathlib import Path
 
 import pytest
 
-from meantime.stack.java.classes import Classes
+from meantime.stack.java.archive import ClassArchive
 from meantime.stack.java.runtime import find_java
 from meantime.stack.services.zookeeper import class_path
 
 
 @pytest.fixture
-def classes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Classes:
+def archive(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     monkeypatch.setenv("MEANTIME_CACHE", str(folder))
-    return Classes(find_java(), class_path())
+    return ClassArchive(find_java(), class_path())
 
 
 def trial() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "meantime.stack.class_archives", "zookeeper"], stderr=subprocess.DEVNULL)
 
 
-def java_starts(classes: Classes, path: str, sharing: str) -> bool:
-    command = [str(classes.java.executable), *classes.options(), f"-Xshare:{sharing}", "-cp", path, "-version"]
+def java_starts(archive: ClassArchive, path: str, sharing: str) -> bool:
+    command = [str(archive.java.executable), *archive.options(), f"-Xshare:{sharing}", "-cp", path, "-version"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_java_takes_prepared_classes_that_fit_and_goes_without_others(classes: Classes) -> None:
+def test_java_takes_an_archive_that_fits_and_goes_without_others(archive: ClassArchive) -> None:
     with trial() as first, trial() as second:
         assert (first.wait(90), second.wait(90)) == (0, 0)
-    made = {path.suffix for path in classes.file().parent.iterdir() if path.name != ".lock"}
+    made = {path.suffix for path in archive.file().parent.iterdir() if path.name != ".lock"}
     assert made == {".jsa", ".size"}
-    other = classes.path.partition(":")[2]
-    assert java_starts(classes, classes.path, "on")
-    assert not java_starts(classes, other, "on")
-    assert java_starts(classes, other, "auto")
+    other = archive.path.partition(":")[2]
+    assert java_starts(archive, archive.path, "on")
+    assert not java_starts(archive, other, "on")
+    assert java_starts(archive, other, "auto")
 
 
-def test_a_trial_that_is_stopped_takes_everything_along(classes: Classes) -> None:
-    home = classes.file().parent
+def test_a_trial_that_is_stopped_takes_everything_along(archive: ClassArchive) -> None:
+    home = archive.file().parent
     with trial() as stopped:
         deadline = time.monotonic() + 60
         while not list(home.glob(".trial-*/zookeeper/data")):

@@ -26,7 +26,7 @@ DUMP_WITHIN = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class ClassArchive:
     """What one Java finds on one class path."""
 
     java: Java
@@ -36,16 +36,16 @@ class Classes:
         made_of = "\n".join(_traits([self.java.executable.resolve(), *_entries(self.path)]))
         return cache_folder() / "classes" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
-    def are_missing(self) -> bool:
+    def is_missing(self) -> bool:
         return not _is_whole(self.file())
 
     def options(self) -> tuple[str, ...]:
         """For a JVM with this class path; none without an archive: Java would then go without its own as well."""
-        if self.are_missing() or self.file().stat().st_size == 0:
+        if self.is_missing() or self.file().stat().st_size == 0:
             return ()
         return f"-XX:SharedArchiveFile={self.file()}", "-Xshare:auto", "-Xlog:cds=off"
 
-    def prepare(self, trial: Trial) -> None:
+    def make(self, trial: Trial) -> None:
         """Make the archive, unless somebody has."""
         file = self.file()
         with exclusive(file.parent):
@@ -69,13 +69,13 @@ class Classes:
             made.unlink(missing_ok=True)
 
 
-def spark_classes(java: Java) -> Classes:
+def spark_archive(java: Java) -> ClassArchive:
     """Spark's launcher puts the class path together, from this."""
-    return Classes(java, f"{connector_path()}:{session_home()}/jars/*")
+    return ClassArchive(java, f"{connector_path()}:{session_home()}/jars/*")
 
 
 def connector_path() -> str:
-    """Spark's connector to Kafka, for the class path of a driver: of `spark.jars` no class can be prepared."""
+    """Spark's connector to Kafka, for the class path of a driver: classes of `spark.jars` cannot be archived."""
     return f"{jars_folder('spark')}/*"
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from meantime.stack.java.classes import Classes
+from meantime.stack.java.archive import ClassArchive
 
 LOGGING = """\
 status = error
@@ -16,17 +16,17 @@ rootLogger.appenderRef.console.ref = console
 
 
 def java_command(
-    classes: Classes, *, heap: str, home: Path, main: tuple[str, ...], options: tuple[str, ...] = ()
+    archive: ClassArchive, *, heap: str, home: Path, main: tuple[str, ...], options: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     return (
-        str(classes.java.executable),
+        str(archive.java.executable),
         f"-Xmx{heap}",
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
-        # Not on the class path: classes cannot be prepared for one with folders.
+        # Not on the class path: Java makes no archive for one with folders.
         f"-Dlog4j2.configurationFile={home}/log4j2.properties",
-        *classes.options(),
+        *archive.options(),
         *options,
-        *("-cp", classes.path),
+        *("-cp", archive.path),
         *main,
     )

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from meantime.errors import StackError
 from meantime.stack.folder import Folder
-from meantime.stack.java.classes import Classes
+from meantime.stack.java.archive import ClassArchive
 from meantime.stack.java.jars import jars_folder
 from meantime.stack.java.jvm import LOGGING, java_command
 from meantime.stack.java.runtime import LIGHT, Java
@@ -28,7 +28,7 @@ class Listeners:
 
 def kafka(folder: Folder, java: Java, name: str, ports: Listeners) -> Spec:
     home = folder.path / name
-    classes = Classes(java, class_path())
+    classes = ClassArchive(java, class_path())
     storage_tool = java_command(classes, heap="128m", home=home, main=("kafka.tools.StorageTool",), options=LIGHT)
     return Spec(
         kind="kafka",

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 
 from meantime.stack.folder import Folder
-from meantime.stack.java.classes import Classes
+from meantime.stack.java.archive import ClassArchive
 from meantime.stack.java.jars import spark_home
 from meantime.stack.java.jvm import LOGGING, java_command
 from meantime.stack.java.runtime import LIGHT, Java
@@ -20,7 +20,7 @@ def zookeeper(folder: Folder, java: Java, port: int) -> Spec:
         kind="zookeeper",
         name="zookeeper",
         command=java_command(
-            Classes(java, class_path()),
+            ClassArchive(java, class_path()),
             heap="256m",
             home=home,
             main=("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg")),
