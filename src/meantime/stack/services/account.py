@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,15 @@ def _readable(path: Path) -> bool:
     return stat.S_ISLNK(mode) or bool(mode & stat.S_IROTH and (mode & stat.S_IXOTH or not runs))
 
 
+@cache
 def _name(programs: Programs) -> str:
-    """Of a copy: after what was copied."""
-    files = ((path, path.lstat()) for path in programs.files())
-    made_of = "\n".join(f"{path} {found.st_size} {found.st_mtime_ns}" for path, found in files)
-    return f"postgresql-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
+    """Of a copy: after what is in it, so that all installations of one version share it."""
+    content = hashlib.sha256()
+    for path in programs.files():
+        content.update(str(path.relative_to(programs.root)).encode())
+        if path.is_file() and not path.is_symlink():
+            content.update(path.read_bytes())
+    return f"postgresql-{content.hexdigest()[:12]}"
 
 
 def _reachable_folder() -> Path:
