@@ -55,6 +55,7 @@ EVENT_TYPE = _object(
     cleanup_policy={"type": "string", "enum": ["delete", "compact"]},
     compatibility_mode={"type": "string", "enum": ["fixed", "compatible", "none"]},
     adopt_topic=TEXT,
+    adopt_storage_id=TEXT,
 )
 SUBSCRIPTION = _object(
     "owning_application",

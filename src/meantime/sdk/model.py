@@ -62,6 +62,7 @@ class EventType(msgspec.Struct, frozen=True, omit_defaults=True):
     cleanup_policy: str | None = None
     compatibility_mode: str | None = None
     adopt_topic: str | None = None
+    adopt_storage_id: str | None = None
     ordering_key_fields: list[str] | None = None
     ordering_instance_ids: list[str] | None = None
     audience: str | None = None

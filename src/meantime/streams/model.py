@@ -4,7 +4,7 @@ An *event type* has an ordered list of *timelines*; each lives in a topic of a *
 last timeline is active and takes the writes; the others are closed, and `latest_offsets` says where each partition ends.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +36,17 @@ class EventType:
     adopt_storage_id: str | None = None
     created_at_ms: int = 0
     updated_at_ms: int = 0
+
+    def with_adopted_shown(self) -> "EventType":
+        """Its document says which topic of which storage was adopted, if one was."""
+        if self.adopt_topic is None:
+            return self
+        return replace(self, document=self.document | shown_adoption(self.adopt_topic, self.adopt_storage_id))
+
+
+def shown_adoption(topic: str | None, storage_id: str | None) -> dict[str, str | None]:
+    """The part of a document that tells of an adopted topic; it is kept in columns of its own."""
+    return {} if topic is None else {"adopt_topic": topic, "adopt_storage_id": storage_id}
 
 
 @dataclass(frozen=True, slots=True)

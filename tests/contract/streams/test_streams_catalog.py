@@ -169,9 +169,9 @@ async def test_a_deleted_event_type_is_gone_with_its_topic_and_its_name_is_free(
 # Adopted topics
 
 
-async def adoptable(node: Node, partitions: int = 2) -> str:
+async def adoptable(node: Node, partitions: int = 2, storage: str = "default") -> str:
     topic = f"adopted-{uuid4().hex[:8]}"
-    await node.streams.admins.of(node.streams.catalog.storage("default")).create(topic, partitions, {})
+    await node.streams.admins.of(node.streams.catalog.storage(storage)).create(topic, partitions, {})
     return topic
 
 
@@ -183,6 +183,48 @@ async def test_an_adopted_topic_is_served_by_a_fake_timeline(client: httpx.Async
     assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}, {"n": 2}))).status_code == 200
     admin = nodes[0].streams.admins.of(nodes[0].streams.catalog.storage("default"))
     assert sum(await admin.end_offsets(topic, 2)) == 2
+
+
+async def test_an_adopted_topic_shows_its_storage_and_stays_there_when_another_becomes_the_default(
+    client: httpx.AsyncClient, other: httpx.AsyncClient, nodes: list[Node]
+) -> None:
+    topic = await adoptable(nodes[0])
+    name = await new_event_type(client, adopt_topic=topic)
+    try:
+        assert (await client.put("/storages/default/kafka-2")).status_code == 200
+        for who in (client, other):
+            shown = (await who.get(f"/event-types/{name}")).json()
+            assert (shown["adopt_topic"], shown["adopt_storage_id"]) == (topic, "default")
+            (timeline,) = (await who.get(f"/event-types/{name}/timelines")).json()
+            assert (timeline["order"], timeline["storage_id"]) == (0, "default")
+            assert (await who.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+        (listed,) = [one for one in (await client.get("/event-types")).json() if one["name"] == name]
+        assert listed["adopt_storage_id"] == "default"
+        changed = await client.put(f"/event-types/{name}", json=shown | {"adopt_storage_id": "kafka-2", "audience": "all"})
+        assert changed.status_code == 200, changed.text
+        assert (await client.get(f"/event-types/{name}")).json()["adopt_storage_id"] == "default"
+        admin = nodes[0].streams.admins.of(nodes[0].streams.catalog.storage("default"))
+        assert sum(await admin.end_offsets(topic, 2)) == 2
+        switched = await client.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})
+        assert switched.status_code == 201, switched.text
+        timelines = (await client.get(f"/event-types/{name}/timelines")).json()
+        assert [timeline["storage_id"] for timeline in timelines] == ["default", "kafka-2"]
+    finally:
+        assert (await client.put("/storages/default/default")).status_code == 200
+
+
+async def test_a_topic_is_adopted_from_the_storage_that_is_named(client: httpx.AsyncClient, nodes: list[Node]) -> None:
+    topic = await adoptable(nodes[0], storage="kafka-2")
+    answer = await client.post("/event-types", json=declared(adopt_topic=topic))
+    assert answer.status_code == 422
+    assert "'default'" in answer.json()["detail"]
+    name = await new_event_type(client, adopt_topic=topic, adopt_storage_id="kafka-2")
+    assert (await client.get(f"/event-types/{name}")).json()["adopt_storage_id"] == "kafka-2"
+    (timeline,) = (await client.get(f"/event-types/{name}/timelines")).json()
+    assert (timeline["storage_id"], timeline["topic"]) == ("kafka-2", topic)
+    assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+    for wrong in ({"adopt_topic": topic, "adopt_storage_id": "nowhere"}, {"adopt_storage_id": "kafka-2"}):
+        assert (await client.post("/event-types", json=declared(**wrong))).status_code == 422
 
 
 async def test_a_topic_that_is_not_there_cannot_be_adopted(client: httpx.AsyncClient) -> None:

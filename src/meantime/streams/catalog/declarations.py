@@ -68,6 +68,7 @@ class Declaration(msgspec.Struct, kw_only=True):
     default_statistic: Statistic | None = None
     options: Options = msgspec.field(default_factory=Options)
     adopt_topic: str | None = None
+    adopt_storage_id: str | None = None
 
 
 def declare(given: Mapping[str, Any], now_ms: int, min_retention_ms: int) -> EventType:
@@ -84,7 +85,8 @@ def redeclare(current: EventType, given: Mapping[str, Any], now_ms: int, min_ret
     for fixed in ("name", "category", "cleanup_policy"):
         if fields.get(fixed, current.document[fixed]) != current.document[fixed]:
             raise Invalid(f"{fixed} cannot be changed: it is {current.document[fixed]!r}")
-    fields.pop("adopt_topic", None)
+    for read_only in ("adopt_topic", "adopt_storage_id"):
+        fields.pop(read_only, None)
     merged = current.document | fields
     if isinstance(fields.get("options"), dict):
         merged["options"] = current.document["options"] | fields["options"]
@@ -132,7 +134,7 @@ def _event_type(
         adopt_topic=current.adopt_topic if current else declaration.adopt_topic,
         document=_document(declaration, fields, now_ms, current),
         version=current.version if current else 1,
-        adopt_storage_id=current.adopt_storage_id if current else None,
+        adopt_storage_id=current.adopt_storage_id if current else declaration.adopt_storage_id,
         created_at_ms=current.created_at_ms if current else now_ms,
         updated_at_ms=now_ms,
     )
@@ -152,6 +154,8 @@ def _check_words(declaration: Declaration) -> None:
         raise Invalid("partition_strategy 'hash' needs partition_key_fields")
     if declaration.adopt_topic is not None and not TOPIC.fullmatch(declaration.adopt_topic):
         raise Invalid(f"adopt_topic {declaration.adopt_topic!r} cannot be a Kafka topic")
+    if declaration.adopt_storage_id is not None and declaration.adopt_topic is None:
+        raise Invalid("adopt_storage_id says where a topic is adopted from: name it with adopt_topic")
     if not all(declaration.partition_key_fields):
         raise Invalid("partition_key_fields must not be empty")
 
@@ -199,9 +203,6 @@ def _document(declaration: Declaration, fields: dict[str, Any], now_ms: int, cur
         "created_at": current.document["created_at"] if current else rfc3339(now_ms),
         "updated_at": rfc3339(now_ms),
     }
-    adopted = current.adopt_topic if current else declaration.adopt_topic
-    if adopted is not None:
-        document["adopt_topic"] = adopted
     return document | {key: fields[key] for key in KEPT_AS_GIVEN if key in fields}
 
 

@@ -49,10 +49,9 @@ class EventTypes:
     async def create(self, given: Mapping[str, Any]) -> EventType:
         event_type = declare(given, self._clock.now_ms(), self._min_retention_ms)
         await self._refuse_duplicate(event_type.name)
-        storage = await self._default_storage()
         if event_type.adopt_topic is not None:
-            return await self._adopt(event_type, storage)
-        return await self._create(event_type, storage)
+            return await self._adopt(event_type, event_type.adopt_topic)
+        return await self._create(event_type, await self._default_storage())
 
     async def _create(self, event_type: EventType, storage: Storage) -> EventType:
         topic = new_topic_name(event_type.name, 1)
@@ -79,12 +78,12 @@ class EventTypes:
         log.info("event_type_created", event_type=event_type.name, storage_id=storage.id, topic=topic)
         return event_type
 
-    async def _adopt(self, event_type: EventType, storage: Storage) -> EventType:
+    async def _adopt(self, event_type: EventType, topic: str) -> EventType:
         """Serve a topic that is there already. Where it ends now is the least that a forced switch must keep."""
-        topic = str(event_type.adopt_topic)
+        storage = await self._storage_to_adopt_from(event_type)
         admin = self._admins.of(storage)
         partitions = await self._partitions_of(topic, storage)
-        adopted = replace(event_type, partitions=partitions, adopt_storage_id=storage.id)
+        adopted = replace(event_type, partitions=partitions, adopt_storage_id=storage.id).with_adopted_shown()
         ends = await admin.end_offsets(topic, partitions)
         await self._store.note_ends(storage.id, topic, [end - 1 for end in ends])
         if not await self._store.insert_event_type(adopted, None):
@@ -97,11 +96,14 @@ class EventTypes:
         try:
             partitions = await self._admins.of(storage).partitions(topic)
         except Invalid as error:
-            raise Invalid(f"topic {topic!r} cannot be adopted: {error.detail}") from error
+            raise Invalid(f"topic {topic!r} of storage {storage.id!r} cannot be adopted: {error.detail}") from error
         if not partitions:
             raise Invalid(f"storage {storage.id!r} has no topic {topic!r} to adopt")
         if partitions > MAX_PARTITIONS:
-            raise Invalid(f"topic {topic!r} has {partitions} partitions; an event type has at most {MAX_PARTITIONS}")
+            raise Invalid(
+                f"topic {topic!r} of storage {storage.id!r} has {partitions} partitions;"
+                f" an event type has at most {MAX_PARTITIONS}"
+            )
         return partitions
 
     async def update(self, name: str, given: Mapping[str, Any]) -> EventType:
@@ -140,6 +142,16 @@ class EventTypes:
         except NotFound:
             return
         raise _duplicate(name)
+
+    async def _storage_to_adopt_from(self, event_type: EventType) -> Storage:
+        """Which one it was is kept with the event type: another default later does not move the topic."""
+        storage = await self._default_storage()
+        if event_type.adopt_storage_id is None:
+            return storage
+        try:
+            return self._catalog.storage(event_type.adopt_storage_id)
+        except NotFound as error:
+            raise Invalid(error.detail) from error
 
     async def _default_storage(self) -> Storage:
         await self._catalog.reload_storages()

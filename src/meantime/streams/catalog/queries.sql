@@ -9,7 +9,7 @@ WHERE e.name = %(name)s
 ORDER BY t.ord;
 
 -- name: event_type_documents
-SELECT name, document FROM event_types ORDER BY name;
+SELECT name, document, adopt_topic, adopt_storage_id FROM event_types ORDER BY name;
 
 -- name: insert_event_type
 INSERT INTO event_types (name, document, category, partitions, retention_ms, cleanup_policy, adopt_topic, adopt_storage_id,

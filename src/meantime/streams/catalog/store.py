@@ -15,7 +15,7 @@ from meantime.database.queries import load
 from meantime.errors import Conflict, NotFound, StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
-from meantime.streams.model import EventType, Timeline
+from meantime.streams.model import EventType, Timeline, shown_adoption
 
 EVENT_TYPES_CHANNEL = "meantime_event_types"
 STORAGES_CHANNEL = "meantime_storages"
@@ -38,7 +38,7 @@ class Store:
 
     async def event_type_documents(self) -> list[dict[str, Any]]:
         rows = await self.database.fetch_all(self.queries["event_type_documents"])
-        return [row["document"] for row in rows]
+        return [row["document"] | shown_adoption(row["adopt_topic"], row["adopt_storage_id"]) for row in rows]
 
     async def storages(self) -> tuple[Storage, ...]:
         return tuple(_storage(row) for row in await self.database.fetch_all(self.queries["storages"]))
@@ -150,7 +150,7 @@ class Store:
 
 
 def _event_type(row: Mapping[str, Any]) -> EventType:
-    document: dict[str, Any] = row["document"]
+    document: dict[str, Any] = row["document"] | shown_adoption(row["adopt_topic"], row["adopt_storage_id"])
     return EventType(
         name=row["name"],
         category=row["category"],

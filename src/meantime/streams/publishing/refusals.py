@@ -78,5 +78,5 @@ class Refusals:
         async with self._switches.standing_still(timeline) as still:
             if still:
                 log.warning("opening_a_topic_left_sealed", event_type=timeline.event_type, topic=timeline.topic)
-                await admin.change(timeline.topic, OPEN_AGAIN | await self._switches.settings_before(timeline.topic))
+                await admin.change(timeline.topic, OPEN_AGAIN | await self._switches.settings_before(timeline))
         return Advice.AGAIN

@@ -33,6 +33,8 @@ from meantime.streams.subscriptions.uncommitted import Lane, Lanes, next_overdue
 log = structlog.get_logger(__name__)
 
 RETRY_EVERY = 0.5
+COMMIT_TIMEOUT = "Commit timeout reached"
+"""What clients are told in the last line, in the words of Nakadi."""
 
 
 class Host(Protocol):
@@ -61,6 +63,7 @@ class SubscriptionStream:
         self._room = asyncio.Event()
         self._over = asyncio.Event()
         self._client_gone = False
+        self._last_line = b""
         self._log = log.bind(subscription=str(subscription.id), stream=str(id))
 
     # Sending, at the speed of the client
@@ -77,6 +80,8 @@ class SubscriptionStream:
                 yield b"".join(self._lanes.rest(now))
                 return
             await self._wait_for_more(min(self._lanes.due_at(now), self._ends_at) - now)
+        if self._last_line:
+            yield self._last_line
 
     async def cut(self) -> None:
         """The end of a stream whose client does not read."""
@@ -204,7 +209,10 @@ class SubscriptionStream:
     def _judge(self, now: float) -> None:
         if self._seats.resetting:
             self.end("the cursors are being reset")
-        elif any(not lane.leaving for lane in overdue(self._lanes.held, self._options.commit_for, now)):
+            return
+        late = [lane for lane in overdue(self._lanes.held, self._options.commit_for, now) if not lane.leaving]
+        if late:
+            self._last_line = self._lanes.debug_line(late[0], COMMIT_TIMEOUT)
             self.end("nothing was committed in time")
 
     def _settled(self, lane: Lane, now: float) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import msgspec
+
 from meantime.streams.cursors import Cursor
 from meantime.streams.reading.batching import MOST_BYTES, Batch, Buffer, line
 from meantime.streams.reading.limits import StreamLimits
@@ -137,6 +139,11 @@ class Lanes:
         lane.sent_at = now
         lane.keep_alives += 1
         return line(lane.head, lane.place, self._tail(lane), ())
+
+    def debug_line(self, lane: Lane, message: str) -> bytes:
+        """A line without events that says something about the stream."""
+        info = msgspec.json.encode({"debug": message})
+        return line(lane.head, lane.place, self._tail(lane) + b',"info":%b' % info, ())
 
     def _tail(self, lane: Lane) -> bytes:
         """A token looks like a UUID, since some clients insist on it; it names the stream and the line."""

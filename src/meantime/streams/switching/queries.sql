@@ -46,7 +46,9 @@ UPDATE switches SET state = 'committed' WHERE id = %(id)s AND epoch = %(epoch)s 
 RETURNING *;
 
 -- name: last_failed_settings
-SELECT old_settings FROM switches WHERE old_topic = %(topic)s AND state = 'failed' ORDER BY started_at_ms DESC LIMIT 1;
+SELECT old_settings FROM switches
+WHERE old_storage_id = %(storage_id)s AND old_topic = %(topic)s AND state = 'failed'
+ORDER BY started_at_ms DESC LIMIT 1;
 
 -- name: active_topic
 SELECT storage_id, topic FROM timelines WHERE event_type = %(event_type)s ORDER BY ord DESC LIMIT 1;

@@ -144,8 +144,9 @@ class SwitchStore:
             place = (timeline.storage_id, timeline.topic)
             yield running is None and (timeline.fake if active is None else (active["storage_id"], active["topic"]) == place)
 
-    async def settings_before(self, topic: str) -> dict[str, str | None]:
-        row = await self._database.fetch_one(self._queries["last_failed_settings"], {"topic": topic})
+    async def settings_before(self, timeline: Timeline) -> dict[str, str | None]:
+        place = {"storage_id": timeline.storage_id, "topic": timeline.topic}
+        row = await self._database.fetch_one(self._queries["last_failed_settings"], place)
         return dict(row["old_settings"]) if row else {}
 
     async def raise_acknowledged(self, offsets: Mapping[Place, int]) -> None:
