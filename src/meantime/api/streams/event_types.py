@@ -53,7 +53,7 @@ async def show_event_type(request: AnyRequest, streams: TheStreams, name: FromPa
 @post("/event-types", tags=["streams"], summary="Declare an event type", responses=CREATED)
 async def create_event_type(request: AnyRequest, streams: TheStreams) -> dict[str, Any]:
     """409 when the name is taken, 422 when the declaration is not valid. `adopt_topic` serves an existing topic of the
-    default storage."""
+    storage `adopt_storage_id`, or of the default one, and the event type shows which."""
     allow(request, "admin")
     return (await streams.event_types.create(await read_object(request))).document
 

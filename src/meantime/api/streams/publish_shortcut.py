@@ -7,15 +7,12 @@ fifth of the node's time.
 
 from typing import Any
 
-import msgspec
-import structlog
-
 from meantime.access.scopes import Identity
 from meantime.api.edge import App, Message, Receive, Send
 from meantime.api.problems import MEDIA_TYPE, Rendered, rendered, rendered_bug
+from meantime.api.streams.publishing import publish_batch
 from meantime.errors import MeantimeError, Unauthenticated
 from meantime.streams.publishing.publisher import Publisher
-from meantime.streams.publishing.records import Rejected
 
 PREFIX, SUFFIX = "/event-types/", "/events"
 ROUTE = "/event-types/{name}/events"
@@ -50,14 +47,8 @@ class PublishShortcut:
         if not isinstance(identity, Identity):
             raise Unauthenticated()
         identity.require("publish", name)
-        flow_id = structlog.contextvars.get_contextvars().get("flow_id", "")
-        try:
-            items = await self._publisher.publish(name, await _body(receive), flow_id)
-        except Rejected as rejected:
-            return 422, b"application/json", msgspec.json.encode(rejected.items), ()
-        if items is None:
-            return 200, b"application/json", b"", ()
-        return 207, b"application/json", msgspec.json.encode(items), ()
+        status, body = await publish_batch(self._publisher, name, await _body(receive))
+        return status, b"application/json", body, ()
 
 
 def _event_type(scope: Any) -> str | None:

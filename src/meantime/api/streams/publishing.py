@@ -11,6 +11,7 @@ from litestar.params import FromPath
 
 from meantime.api.dependencies import TheStreams
 from meantime.api.identity import AnyRequest, allow
+from meantime.streams.publishing.publisher import Publisher
 from meantime.streams.publishing.records import Item, Rejected
 
 RESPONSES = {
@@ -29,16 +30,18 @@ RESPONSES = {
 )
 async def publish(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> Response[Any]:
     allow(request, "publish", name)
+    status, body = await publish_batch(streams.publisher, name, await request.body())
+    return Response(body, status_code=status, media_type=MediaType.JSON)
+
+
+async def publish_batch(publisher: Publisher, name: str, body: bytes) -> tuple[int, bytes]:
+    """The status and the JSON that answer a publish, whichever way it came in."""
     flow_id = structlog.contextvars.get_contextvars().get("flow_id", "")
     try:
-        items = await streams.publisher.publish(name, await request.body(), flow_id)
+        items = await publisher.publish(name, body, flow_id)
     except Rejected as rejected:
-        return _answer(422, rejected.items)
-    return Response(b"", status_code=200, media_type=MediaType.JSON) if items is None else _answer(207, items)
-
-
-def _answer(status: int, items: list[Item]) -> Response[Any]:
-    return Response(msgspec.json.encode(items), status_code=status, media_type=MediaType.JSON)
+        return 422, msgspec.json.encode(rejected.items)
+    return (200, b"") if items is None else (207, msgspec.json.encode(items))
 
 
 ROUTES = [publish]
