@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.streams.cursors import Cursor
-from meantime.streams.reading import batching as lines
-from meantime.streams.reading.batching import Batcher, Buffer, full_lines, line
+from meantime.streams.reading import batching
+from meantime.streams.reading.batching import EventBuffer, StreamBatcher
 from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.reading.stream_format import full_lines, line
 
 
 def events(*numbers: int) -> list[bytes]:
@@ -28,8 +29,9 @@ def read(lines: list[bytes]) -> list[tuple[str, str, list[int] | None]]:
     ]
 
 
-def batcher(partitions: int = 1, **limits: float) -> Batcher:
-    return Batcher(dict.fromkeys(range(partitions), Cursor(1, -1)), StreamLimits(**limits), now=0.0)  # type: ignore[arg-type]
+def batcher(partitions: int = 1, **limits: float) -> StreamBatcher:
+    places = {("orders", partition): Cursor(1, -1) for partition in range(partitions)}
+    return StreamBatcher(places, StreamLimits(**limits), now=0.0)  # type: ignore[arg-type]
 
 
 def offset(number: int, order: int = 1) -> str:
@@ -43,7 +45,7 @@ def offset(number: int, order: int = 1) -> str:
 def test_a_buffer_gives_back_every_event_once_in_order_and_never_mixes_timelines(
     appended: list[tuple[bool, int]], limits: list[int]
 ) -> None:
-    buffer, written, order, following = Buffer(), [], 1, 0
+    buffer, written, order, following = EventBuffer(), [], 1, 0
     for switched, count in appended:
         order, following = (order + 1, 0) if switched else (order, following)
         values = [b"%d:%d" % (order, following + index) for index in range(count)]
@@ -65,39 +67,39 @@ def test_a_buffer_gives_back_every_event_once_in_order_and_never_mixes_timelines
 
 def test_a_batch_is_sent_when_it_is_full() -> None:
     stream = batcher(batch_limit=2)
-    stream.add(0, 1, 0, events(0, 1, 2), now=0.0)
+    stream.add(("orders", 0), 1, 0, events(0, 1, 2), now=0.0)
     assert read(stream.lines(now=0.0)) == [("0", offset(1), [0, 1])]
-    stream.add(0, 1, 3, events(3), now=0.0)
+    stream.add(("orders", 0), 1, 3, events(3), now=0.0)
     assert read(stream.lines(now=0.0)) == [("0", offset(3), [2, 3])]
 
 
 def test_an_unfinished_batch_is_sent_when_its_time_is_up() -> None:
     stream = batcher(batch_limit=10, flush_for=5.0)
-    stream.add(0, 1, 0, events(0), now=0.0)
+    stream.add(("orders", 0), 1, 0, events(0), now=0.0)
     assert stream.lines(now=4.9) == []
-    assert stream.due_at == 5.0
+    assert stream.due_at(now=5.0) == 5.0
     assert read(stream.lines(now=5.0)) == [("0", offset(0), [0])]
-    assert stream.due_at == 10.0
+    assert stream.due_at(now=5.0) == 10.0
 
 
 def test_a_batch_ends_with_its_timeline() -> None:
     stream = batcher(batch_limit=10)
-    stream.add(0, 1, 4, events(4), now=0.0)
-    stream.add(0, 3, 0, events(5), now=0.0)
+    stream.add(("orders", 0), 1, 4, events(4), now=0.0)
+    stream.add(("orders", 0), 3, 0, events(5), now=0.0)
     assert read(stream.lines(now=0.0)) == [("0", offset(4), [4])]
 
 
 def test_keep_alives_repeat_the_place_reached() -> None:
     stream = batcher(flush_for=1.0)
     assert read(stream.lines(now=1.0)) == [("0", offset(-1), None)]
-    stream.add(0, 1, 0, events(0), now=1.0)
+    stream.add(("orders", 0), 1, 0, events(0), now=1.0)
     stream.lines(now=1.0)
     assert read(stream.lines(now=2.0)) == [("0", offset(0), None)]
 
 
 def test_partitions_are_kept_alive_each_by_its_own_clock() -> None:
     stream = batcher(partitions=2, flush_for=1.0)
-    stream.add(1, 1, 0, events(0), now=0.5)
+    stream.add(("orders", 1), 1, 0, events(0), now=0.5)
     stream.lines(now=0.5)
     assert read(stream.lines(now=1.0)) == [("0", offset(-1), None)]
     assert read(stream.lines(now=1.5)) == [("1", offset(0), None)]
@@ -105,7 +107,7 @@ def test_partitions_are_kept_alive_each_by_its_own_clock() -> None:
 
 def test_a_stream_ends_after_its_limit_with_whatever_batch_is_left() -> None:
     stream = batcher(batch_limit=2, stream_limit=3)
-    stream.add(0, 1, 0, events(0, 1, 2, 3, 4), now=0.0)
+    stream.add(("orders", 0), 1, 0, events(0, 1, 2, 3, 4), now=0.0)
     assert stream.finished
     assert read(stream.lines(now=0.0)) == [("0", offset(1), [0, 1]), ("0", offset(2), [2])]
 
@@ -114,7 +116,7 @@ def test_a_stream_ends_after_so_many_keep_alives_in_a_row_on_every_partition() -
     stream = batcher(partitions=2, flush_for=1.0, keep_alive_limit=2)
     stream.lines(now=1.0)
     assert not stream.finished
-    stream.add(1, 1, 0, events(0), now=1.5)
+    stream.add(("orders", 1), 1, 0, events(0), now=1.5)
     stream.lines(now=1.5)
     stream.lines(now=2.0)
     stream.lines(now=2.5)
@@ -124,18 +126,18 @@ def test_a_stream_ends_after_so_many_keep_alives_in_a_row_on_every_partition() -
 
 
 def test_memory_is_bounded_by_sending_the_fullest_partition_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_BYTES", 30)
+    monkeypatch.setattr(batching, "MOST_BYTES", 30)
     stream = batcher(partitions=2, batch_limit=1000)
-    stream.add(0, 1, 0, events(0), now=0.0)
-    stream.add(1, 1, 0, events(1, 2, 3, 4), now=0.0)
+    stream.add(("orders", 0), 1, 0, events(0), now=0.0)
+    stream.add(("orders", 1), 1, 0, events(1, 2, 3, 4), now=0.0)
     assert read(stream.lines(now=0.0)) == [("1", offset(3), [1, 2, 3, 4])]
 
 
 def test_the_rest_is_sent_when_a_stream_ends() -> None:
     stream = batcher(partitions=2, batch_limit=2)
-    stream.add(0, 1, 0, events(0), now=0.0)
-    stream.add(1, 1, 0, events(1), now=0.0)
-    assert read(stream.rest()) == [("0", offset(0), [0]), ("1", offset(0), [1])]
+    stream.add(("orders", 0), 1, 0, events(0), now=0.0)
+    stream.add(("orders", 1), 1, 0, events(1), now=0.0)
+    assert read(stream.rest(now=0.0)) == [("0", offset(0), [0]), ("1", offset(0), [1])]
 
 
 def test_an_event_with_line_breaks_is_put_on_one_line() -> None:

@@ -4,14 +4,14 @@ import json
 
 from meantime.kafka.consumer import stamped
 from meantime.streams.cursors import Cursor
-from meantime.streams.reading.batching import Batcher
+from meantime.streams.reading.batching import StreamBatcher
 from meantime.streams.reading.limits import StreamLimits
 
 
 def lines_of(limits, values):
-    batcher = Batcher({0: Cursor(1, -1)}, limits, now=0.0)
-    batcher.add(0, 1, 0, values, now=0.0)
-    return [json.loads(line) for line in b"".join([*batcher.lines(1.0), *batcher.rest()]).splitlines()]
+    batcher = StreamBatcher({("orders", 0): Cursor(1, -1)}, limits, now=0.0)
+    batcher.add(("orders", 0), 1, 0, values, now=0.0)
+    return [json.loads(line) for line in b"".join([*batcher.lines(1.0), *batcher.rest(1.0)]).splitlines()]
 
 
 def test_each_event_has_its_instant():

@@ -1,45 +1,51 @@
-"""Events into batches, and batches into the lines of a stream: when a batch is due, what it holds, what it looks like.
+"""Events into batches: when a batch is due and what it holds, for low-level streams and for streams of subscriptions.
 
 Pure, with the time as a parameter. A batch never spans two timelines. It is due when it has `batch_limit` events, when its
 timeline is over, or when the partition has been silent for the flush time; with nothing to say it is a keep-alive, which
-repeats the place reached. What waits in memory is bounded: beyond `MOST_BYTES` the fullest partition is flushed early.
+repeats the place reached. `Batcher` decides that for both kinds of streams; each kind says how many events may go out now
+and how its lines end.
 """
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-import msgspec
-
-from meantime.kafka.consumer import Stamped
 from meantime.streams.cursors import Cursor
 from meantime.streams.reading.limits import StreamLimits
+from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.reading.stream_format import END_OF_CURSOR, full_lines, head_of, line, timed_lines, times
 
 MOST_BYTES: Final = 8 << 20
+"""Most bytes of a stream's events that wait in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
+    """Events of one timeline up to and with the one at `cursor`."""
+
     cursor: Cursor
     values: list[bytes]
 
 
 @dataclass(slots=True)
-class _Piece:
+class _Chunk:
+    """Events of neighbouring offsets; `taken` of them are gone already."""
+
     order: int
     first: int
     values: list[bytes]
     taken: int = 0
 
 
-class Buffer:
+class EventBuffer:
     """The events of one partition that wait to be sent, in order."""
 
-    __slots__ = ("_counts", "_pieces", "bytes", "count")
+    __slots__ = ("_chunks", "_counts", "bytes", "count")
 
     def __init__(self) -> None:
-        self._pieces: deque[_Piece] = deque()
+        self._chunks: deque[_Chunk] = deque()
         self._counts: deque[list[int]] = deque()
         self.count = 0
         self.bytes = 0
@@ -47,7 +53,7 @@ class Buffer:
     def append(self, order: int, first: int, values: list[bytes]) -> None:
         if not values:
             return
-        self._pieces.append(_Piece(order, first, values))
+        self._chunks.append(_Chunk(order, first, values))
         if not self._counts or self._counts[-1][0] != order:
             self._counts.append([order, 0])
         self._counts[-1][1] += len(values)
@@ -58,25 +64,25 @@ class Buffer:
         """Whether a batch of this size can be taken, or one that ends with its timeline."""
         return bool(self._counts) and (self._counts[0][1] >= limit or len(self._counts) > 1)
 
-    def take(self, limit: int) -> Batch:
+    def take(self, limit: int) -> EventBatch:
         """Up to so many events of one timeline; there must be some."""
         order, available = self._counts[0]
         wanted = min(limit, available)
         values: list[bytes] = []
         offset = -1
         while len(values) < wanted:
-            offset = self._take_from_first_piece(wanted, values)
+            offset = self._take_from_first_chunk(wanted, values)
         self._forget(values)
-        return Batch(Cursor(order, offset), values)
+        return EventBatch(Cursor(order, offset), values)
 
-    def _take_from_first_piece(self, wanted: int, values: list[bytes]) -> int:
-        piece = self._pieces[0]
-        end = min(len(piece.values), piece.taken + wanted - len(values))
-        values += piece.values[piece.taken : end]
-        piece.taken = end
-        if end == len(piece.values):
-            self._pieces.popleft()
-        return piece.first + end - 1
+    def _take_from_first_chunk(self, wanted: int, values: list[bytes]) -> int:
+        chunk = self._chunks[0]
+        end = min(len(chunk.values), chunk.taken + wanted - len(values))
+        values += chunk.values[chunk.taken : end]
+        chunk.taken = end
+        if end == len(chunk.values):
+            self._chunks.popleft()
+        return chunk.first + end - 1
 
     def _forget(self, values: list[bytes]) -> None:
         self._counts[0][1] -= len(values)
@@ -86,134 +92,143 @@ class Buffer:
         self.bytes -= sum(map(len, values))
 
 
-@dataclass(slots=True)
-class _Lane:
+class PartitionOutput:
     """One partition of a stream: what waits, the place reached, when a line was last sent."""
 
-    head: bytes
-    place: Cursor
-    sent_at: float
-    buffer: Buffer
-    keep_alives: int = 0
+    def __init__(self, key: Key, place: Cursor, now: float) -> None:
+        self.key = key
+        self.place = place
+        self.sent_at = now
+        self.keep_alives = 0
+        self.buffer = EventBuffer()
+        self.head = head_of(key[1])
+
+    def note_sent(self, cursor: Cursor, count: int, now: float) -> None:
+        """`count` events up to and with `cursor` have gone out."""
+        self.place, self.sent_at, self.keep_alives = cursor, now, 0
+
+    def note_keep_alive(self, now: float) -> None:
+        self.sent_at = now
+        self.keep_alives += 1
 
 
-class Batcher:
-    """The lines of a low-level stream over some partitions of one event type."""
+P = TypeVar("P", bound=PartitionOutput)
 
-    def __init__(self, places: Mapping[int, Cursor], limits: StreamLimits, now: float) -> None:
-        self._limits = limits
-        self._left = limits.stream_limit or None
-        self._ready: list[bytes] = []
-        self._lanes = {
-            partition: _Lane(b'{"cursor":{"partition":"%d","offset":"' % partition, place, now, Buffer())
-            for partition, place in places.items()
-        }
+
+class Batcher(Generic[P]):
+    """The lines of a stream over some partitions."""
+
+    def __init__(self, limits: StreamLimits) -> None:
+        self.limits = limits
+        self.partitions: dict[Key, P] = {}
+        self.sent = 0
+        """Events that went out."""
+
+    @property
+    def allowed(self) -> int:
+        """How many events may go out now."""
+        return sys.maxsize
 
     @property
     def finished(self) -> bool:
         """Whether a limit of the client has been reached."""
-        return self._left == 0 or self._kept_alive_long_enough()
+        limit, sending = self.limits.keep_alive_limit, self._sending()
+        return limit > 0 and bool(sending) and all(partition.keep_alives >= limit for partition in sending)
 
     @property
-    def due_at(self) -> float:
-        """When the next line must be sent, whatever there is to say."""
-        return min(lane.sent_at for lane in self._lanes.values()) + self._limits.flush_for
+    def waiting_bytes(self) -> int:
+        return sum(partition.buffer.bytes for partition in self.partitions.values())
 
-    def add(self, partition: int, order: int, first: int, values: list[bytes], now: float) -> None:
+    def due_at(self, now: float) -> float:
+        """When the next line must be sent, whatever there is to say."""
+        return min((partition.sent_at for partition in self._sending()), default=now) + self.limits.flush_for
+
+    def lines(self, now: float) -> list[bytes]:
+        """What is due by now."""
+        lines: list[bytes] = []
+        for partition in self._sending():
+            lines += self._lines_of(partition, now)
+        return lines
+
+    def rest(self, now: float) -> list[bytes]:
+        """At the end of a stream: whatever waits and may still go out, batch by batch."""
+        lines = []
+        for partition in self._sending():
+            while partition.buffer.count and self.allowed > 0:
+                lines.append(self._batch(partition, now))
+        return lines
+
+    def _sending(self) -> list[P]:
+        """Whoever waited longest comes first, so that a busy partition does not keep the others from their turn."""
+        return sorted(self.partitions.values(), key=lambda partition: partition.sent_at)
+
+    def _lines_of(self, partition: P, now: float) -> list[bytes]:
+        lines: list[bytes] = []
+        while (allowed := self.allowed) > 0 and partition.buffer.full(min(self.limits.batch_limit, allowed)):
+            lines.append(self._batch(partition, now))
+        if now - partition.sent_at >= self.limits.flush_for:
+            send = partition.buffer.count and self.allowed > 0
+            lines.append(self._batch(partition, now) if send else self._keep_alive(partition, now))
+        return lines
+
+    def _batch(self, partition: P, now: float) -> bytes:
+        batch = partition.buffer.take(min(self.limits.batch_limit, self.allowed))
+        partition.note_sent(batch.cursor, len(batch.values), now)
+        self.sent += len(batch.values)
+        return line(partition.head, batch.cursor, self._tail(partition, batch.values), batch.values)
+
+    def _keep_alive(self, partition: P, now: float) -> bytes:
+        partition.note_keep_alive(now)
+        return line(partition.head, partition.place, self._tail(partition, ()), ())
+
+    def _tail(self, partition: P, values: "list[bytes] | tuple[()]") -> bytes:
+        """The end of the cursor, and what follows it before the events."""
+        return times(values) if values and self.limits.written_at else END_OF_CURSOR
+
+
+class StreamBatcher(Batcher[PartitionOutput]):
+    """The lines of a low-level stream. Nobody commits, so what waits too long in memory is sent early."""
+
+    def __init__(self, places: Mapping[Key, Cursor], limits: StreamLimits, now: float) -> None:
+        super().__init__(limits)
+        self._left = limits.stream_limit or None
+        self._ready: list[bytes] = []
+        self.partitions = {key: PartitionOutput(key, place, now) for key, place in places.items()}
+
+    @property
+    def finished(self) -> bool:
+        return self._left == 0 or super().finished
+
+    def add(self, key: Key, order: int, first: int, values: list[bytes], now: float) -> None:
         if self._left is not None:
             values = values[: self._left]
             self._left -= len(values)
-        lane = self._lanes[partition]
-        if not lane.buffer.count and len(values) >= self._limits.batch_limit:
-            first, values = self._pass_on(lane, order, first, values, now)
-        lane.buffer.append(order, first, values)
-
-    def _pass_on(self, lane: _Lane, order: int, first: int, values: list[bytes], now: float) -> tuple[int, list[bytes]]:
-        """Full batches need not wait in the buffer; what is left does."""
-        whole = len(values) - len(values) % self._limits.batch_limit
-        make = timed_lines if self._limits.written_at else full_lines
-        self._ready.append(make(lane.head, order, first, values[:whole], self._limits.batch_limit))
-        lane.place, lane.sent_at, lane.keep_alives = Cursor(order, first + whole - 1), now, 0
-        return first + whole, values[whole:]
+        partition = self.partitions[key]
+        if not partition.buffer.count and len(values) >= self.limits.batch_limit:
+            first, values = self._pass_on(partition, order, first, values, now)
+        partition.buffer.append(order, first, values)
 
     def lines(self, now: float) -> list[bytes]:
         """What is due by now; everything when the stream has had its last event."""
         if self._left == 0:
-            return self.rest()
+            return self.rest(now)
         lines, self._ready = self._ready, []
-        for lane in self._lanes.values():
-            while lane.buffer.full(self._limits.batch_limit):
-                lines.append(self._batch(lane, now))
-            if now - lane.sent_at >= self._limits.flush_for:
-                lines.append(self._batch(lane, now) if lane.buffer.count else self._keep_alive(lane, now))
-        while sum(lane.buffer.bytes for lane in self._lanes.values()) > MOST_BYTES:
-            lines.append(self._batch(max(self._lanes.values(), key=lambda lane: lane.buffer.bytes), now))
+        lines += super().lines(now)
+        while self.waiting_bytes > MOST_BYTES:
+            lines.append(self._batch(max(self.partitions.values(), key=lambda each: each.buffer.bytes), now))
         return lines
 
-    def rest(self) -> list[bytes]:
-        """Whatever waits, batch by batch."""
+    def rest(self, now: float) -> list[bytes]:
         lines, self._ready = self._ready, []
-        for lane in self._lanes.values():
-            while lane.buffer.count:
-                lines.append(self._batch(lane, lane.sent_at))
-        return lines
+        return lines + super().rest(now)
 
-    def _batch(self, lane: _Lane, now: float) -> bytes:
-        batch = lane.buffer.take(self._limits.batch_limit)
-        lane.place, lane.sent_at, lane.keep_alives = batch.cursor, now, 0
-        tail = times(batch.values) if self._limits.written_at else b'"}'
-        return line(lane.head, batch.cursor, tail, batch.values)
-
-    def _keep_alive(self, lane: _Lane, now: float) -> bytes:
-        lane.sent_at = now
-        lane.keep_alives += 1
-        return line(lane.head, lane.place, b'"}', ())
-
-    def _kept_alive_long_enough(self) -> bool:
-        limit = self._limits.keep_alive_limit
-        return limit > 0 and all(lane.keep_alives >= limit for lane in self._lanes.values())
-
-
-def line(head: bytes, cursor: Cursor, tail: bytes, values: Iterable[bytes]) -> bytes:
-    """One line of a stream; events go in as they are, unless they would break the line."""
-    events = b",".join(values)
-    if not events:
-        return b"%b%b%b}\n" % (head, str(cursor).encode(), tail)
-    if b"\n" in events or b"\r" in events:
-        events = b",".join(map(_on_one_line, values))
-    return b'%b%b%b,"events":[%b]}\n' % (head, str(cursor).encode(), tail, events)
-
-
-def full_lines(head: bytes, order: int, first: int, values: list[bytes], limit: int) -> bytes:
-    """Many lines of `limit` events each, of neighbouring offsets in one timeline; the way of most events."""
-    start = head + str(Cursor(order, 0)).encode()[:-18]
-    if limit == 1:
-        lines = [b'%b%018d"},"events":[%b]}\n' % (start, *event) for event in enumerate(values, first)]
-    else:
-        lines = [
-            b'%b%018d"},"events":[%b]}\n' % (start, first + end - 1, b",".join(values[end - limit : end]))
-            for end in range(limit, len(values) + 1, limit)
-        ]
-    block = b"".join(lines)
-    if block.count(b"\n") == len(lines) and b"\r" not in block:
-        return block
-    return b"".join(
-        line(head, Cursor(order, first + end - 1), b'"}', values[end - limit : end])
-        for end in range(limit, len(values) + 1, limit)
-    )
-
-
-def timed_lines(head: bytes, order: int, first: int, values: list[bytes], limit: int) -> bytes:
-    """The same for a reader who wants to know when events were written."""
-    batches = ((end, values[end - limit : end]) for end in range(limit, len(values) + 1, limit))
-    return b"".join(line(head, Cursor(order, first + end - 1), times(batch), batch) for end, batch in batches)
-
-
-def times(values: Iterable[bytes]) -> bytes:
-    """The end of a cursor, and the instants of these events."""
-    instants = b",".join(b"%d" % value.written_at_ms for value in values if isinstance(value, Stamped))
-    return b'"},"written_at_ms":[%b]' % instants
-
-
-def _on_one_line(value: bytes) -> bytes:
-    return msgspec.json.format(value, indent=-1)
+    def _pass_on(
+        self, partition: PartitionOutput, order: int, first: int, values: list[bytes], now: float
+    ) -> tuple[int, list[bytes]]:
+        """Full batches need not wait in the buffer; what is left does."""
+        whole = len(values) - len(values) % self.limits.batch_limit
+        make = timed_lines if self.limits.written_at else full_lines
+        self._ready.append(make(partition.head, order, first, values[:whole], self.limits.batch_limit))
+        partition.note_sent(Cursor(order, first + whole - 1), whole, now)
+        self.sent += whole
+        return first + whole, values[whole:]

@@ -22,7 +22,7 @@ from meantime.metrics import REGISTRY
 from meantime.streams.catalog.catalog import Catalog, Entry
 from meantime.streams.cursors import Cursor, parse, parse_partition
 from meantime.streams.model import Timeline
-from meantime.streams.reading.batching import Batcher
+from meantime.streams.reading.batching import StreamBatcher
 from meantime.streams.reading.event_source import Haul, Source
 from meantime.streams.reading.limits import StreamLimits
 from meantime.streams.reading.offsets import Offsets
@@ -58,15 +58,16 @@ class Reading:
 
     async def open_stream(self, name: str, cursors: Sequence[GivenCursor], limits: StreamLimits) -> "EventStream":
         """A stream from these cursors on; without any, from the end of every partition."""
-        starts = await self._starts(await self.catalog.entry(name), cursors)
+        begin = await self._starts(await self.catalog.entry(name), cursors)
+        starts = {(name, partition): cursor for partition, cursor in begin.items()}
         self.enter()
         try:
             source = self.source(timed=limits.written_at)
-            await source.add({(name, partition): cursor for partition, cursor in starts.items()})
+            await source.add(starts)
         except BaseException:
             self.leave()
             raise
-        return EventStream(self, name, source, Batcher(starts, limits, _now()), limits)
+        return EventStream(self, name, source, StreamBatcher(starts, limits, _now()), limits)
 
     def offsets(self, entry: Entry) -> Offsets:
         return Offsets(entry, self.catalog, self._admins)
@@ -118,7 +119,7 @@ class Reading:
 class EventStream:
     """One open stream. `chunks` is iterated once; `close` must be called whatever happens."""
 
-    def __init__(self, reading: Reading, name: str, source: Source, batcher: Batcher, limits: StreamLimits) -> None:
+    def __init__(self, reading: Reading, name: str, source: Source, batcher: StreamBatcher, limits: StreamLimits) -> None:
         self._reading = reading
         self._source = source
         self._batcher = batcher
@@ -135,12 +136,12 @@ class EventStream:
                 yield b"".join(lines)
             if self._batcher.finished or now >= self._ends_at:
                 break
-            haul = await self._source.next(min(self._batcher.due_at, self._ends_at) - now)
+            haul = await self._source.next(min(self._batcher.due_at(now), self._ends_at) - now)
             self._add(haul)
             if haul.gone or haul.lost:
                 log.info("stream_ended", deleted=haul.gone, expired=[partition for _, partition in haul.lost])
                 break
-        yield b"".join(self._batcher.rest())
+        yield b"".join(self._batcher.rest(_now()))
 
     async def cut(self) -> None:
         """The end of a stream whose client does not read."""
@@ -155,7 +156,7 @@ class EventStream:
     def _add(self, haul: Haul) -> None:
         now = _now()
         for piece in haul.pieces:
-            self._batcher.add(piece.key[1], piece.order, piece.first, piece.values, now)
+            self._batcher.add(piece.key, piece.order, piece.first, piece.values, now)
             self._streamed.inc(len(piece.values))
 
 

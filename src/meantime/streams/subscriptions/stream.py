@@ -28,7 +28,7 @@ from meantime.streams.subscriptions.model import StreamOptions, Subscription
 from meantime.streams.subscriptions.rules import Reader, check_seat, plan
 from meantime.streams.subscriptions.store import SubscriptionStore
 from meantime.streams.subscriptions.stream_registry import Seats
-from meantime.streams.subscriptions.uncommitted import Lane, Lanes, next_overdue_at, overdue
+from meantime.streams.subscriptions.uncommitted import HeldPartition, SubscriptionBatcher, next_overdue_at, overdue
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class SubscriptionStream:
         self._seats = seats
         self._seat = ""
         self._source = host.reading.source()
-        self._lanes = Lanes(id, options.limits, options.max_uncommitted)
+        self._batcher = SubscriptionBatcher(id, options.limits, options.max_uncommitted)
         self._ends_at = _now() + options.limits.timeout_for
         self._attention = asyncio.Event()
         self._room = asyncio.Event()
@@ -71,15 +71,15 @@ class SubscriptionStream:
     async def chunks(self) -> AsyncIterator[bytes]:
         """Whole lines, some at a time."""
         while not self._over.is_set():
-            now, committed = _now(), not self._lanes.uncommitted
-            if lines := self._lanes.lines(now):
+            now, committed = _now(), not self._batcher.uncommitted
+            if lines := self._batcher.lines(now):
                 if committed:
                     self._attention.set()
                 yield b"".join(lines)
-            if self._lanes.finished or now >= self._ends_at:
-                yield b"".join(self._lanes.rest(now))
+            if self._batcher.finished or now >= self._ends_at:
+                yield b"".join(self._batcher.rest(now))
                 return
-            await self._wait_for_more(min(self._lanes.due_at(now), self._ends_at) - now)
+            await self._wait_for_more(min(self._batcher.due_at(now), self._ends_at) - now)
         if self._last_line:
             yield self._last_line
 
@@ -99,7 +99,7 @@ class SubscriptionStream:
             self._attention.set()
 
     async def _wait_for_more(self, wait_for: float) -> None:
-        if self._lanes.full:
+        if self._batcher.full:
             self._room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_for):
@@ -114,13 +114,13 @@ class SubscriptionStream:
 
     def _add(self, haul: Haul) -> None:
         for piece in haul.pieces:
-            lane = self._lanes.held.get(piece.key)
-            if lane is not None:
-                lane.buffer.append(piece.order, piece.first, piece.values)
+            held = self._batcher.partitions.get(piece.key)
+            if held is not None:
+                held.buffer.append(piece.order, piece.first, piece.values)
                 STREAMED.labels(piece.key[0]).inc(len(piece.values))
 
     async def _skip_what_expired(self, key: Key) -> None:
-        if key not in self._lanes.held:
+        if key not in self._batcher.partitions:
             return
         self._log.warning("events_expired_unread", event_type=key[0], partition=key[1])
         entry = await self._host.reading.catalog.reload(key[0])
@@ -132,16 +132,16 @@ class SubscriptionStream:
 
     def reached(self, key: Key) -> Cursor | None:
         """The last place that the client was sent; None if the stream does not hold the partition."""
-        lane = self._lanes.held.get(key)
-        return None if lane is None else lane.reached
+        held = self._batcher.partitions.get(key)
+        return None if held is None else held.reached
 
     def commit(self, key: Key, cursor: Cursor) -> None:
-        lane = self._lanes.held.get(key)
-        if lane is not None:
-            lane.commit(cursor, _now())
+        held = self._batcher.partitions.get(key)
+        if held is not None:
+            held.commit(cursor, _now())
             self._room.set()
             self._source.wake()
-            if lane.leaving:
+            if held.leaving:
                 self._attention.set()
 
     def end(self, reason: str) -> None:
@@ -201,22 +201,22 @@ class SubscriptionStream:
             await self._leave_seat()
         else:
             await self._follow_plan()
-        for lane in list(self._lanes.held.values()):
-            if self._over.is_set() or (lane.leaving and self._settled(lane, now)):
-                await self._give_up(lane)
-        return bool(self._lanes.held) or not (self._over.is_set() or self._client_gone)
+        for held in list(self._batcher.partitions.values()):
+            if self._over.is_set() or (held.leaving and self._settled(held, now)):
+                await self._give_up(held)
+        return bool(self._batcher.partitions) or not (self._over.is_set() or self._client_gone)
 
     def _judge(self, now: float) -> None:
         if self._seats.resetting:
             self.end("the cursors are being reset")
             return
-        late = [lane for lane in overdue(self._lanes.held, self._options.commit_for, now) if not lane.leaving]
+        late = [held for held in overdue(self._batcher.partitions, self._options.commit_for, now) if not held.leaving]
         if late:
-            self._last_line = self._lanes.debug_line(late[0], COMMIT_TIMEOUT)
+            self._last_line = self._batcher.debug_line(late[0], COMMIT_TIMEOUT)
             self.end("nothing was committed in time")
 
-    def _settled(self, lane: Lane, now: float) -> bool:
-        overdue_at = lane.overdue_at(self._options.commit_for)
+    def _settled(self, held: HeldPartition, now: float) -> bool:
+        overdue_at = held.overdue_at(self._options.commit_for)
         return overdue_at is None or overdue_at <= now
 
     async def _follow_plan(self) -> None:
@@ -226,9 +226,9 @@ class SubscriptionStream:
             return
         planned = plan(await self._host.keys(self.subscription), readers, owners)
         mine = {key for key, stream_id in planned.items() if stream_id == str(self.id)}
-        for key, lane in self._lanes.held.items():
-            lane.leaving = key not in mine
-        await self._take([key for key in sorted(mine) if key not in self._lanes.held and key not in owners])
+        for key, held in self._batcher.partitions.items():
+            held.leaving = key not in mine
+        await self._take([key for key in sorted(mine) if key not in self._batcher.partitions and key not in owners])
 
     async def _take(self, keys: list[Key]) -> None:
         starts: dict[Key, Cursor] = {}
@@ -242,7 +242,7 @@ class SubscriptionStream:
             except BaseException:
                 await self._seats.give_up(key)
                 raise
-            self._lanes.held[key] = Lane(key, committed, starts[key], _now())
+            self._batcher.partitions[key] = HeldPartition(key, committed, starts[key], _now())
         if starts:
             await self._source.add(starts)
             self._log.info("partitions_taken", partitions=[f"{event_type}:{partition}" for event_type, partition in starts])
@@ -272,12 +272,12 @@ class SubscriptionStream:
             self._log.warning("committed_place_is_gone", event_type=name, partition=partition, why=unreadable.reason)
             return await offsets.readable(partition, Place.BEGIN)
 
-    async def _give_up(self, lane: Lane) -> None:
-        self._lanes.held.pop(lane.key, None)
-        self._source.drop([lane.key])
+    async def _give_up(self, held: HeldPartition) -> None:
+        self._batcher.partitions.pop(held.key, None)
+        self._source.drop([held.key])
         with suppress(StorageUnavailable):
-            await self._host.store.release(self.subscription.id, lane.key, self.id)
-        await self._seats.give_up(lane.key)
+            await self._host.store.release(self.subscription.id, held.key, self.id)
+        await self._seats.give_up(held.key)
         self._room.set()
 
     async def _leave_seat(self) -> None:
@@ -285,11 +285,11 @@ class SubscriptionStream:
         if self._seat:
             seat, self._seat = self._seat, ""
             await self._seats.leave(seat)
-        for lane in self._lanes.held.values():
-            lane.leaving = True
+        for held in self._batcher.partitions.values():
+            held.leaving = True
 
     async def _until_attention(self) -> None:
-        at = next_overdue_at(self._lanes.held, self._options.commit_for)
+        at = next_overdue_at(self._batcher.partitions, self._options.commit_for)
         with suppress(TimeoutError):
             async with asyncio.timeout_at(at):
                 await self._attention.wait()

@@ -6,40 +6,35 @@ may still go out. A commit covers every batch up to it. A partition on its way t
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from uuid import UUID
 
 import msgspec
 
 from meantime.streams.cursors import Cursor
-from meantime.streams.reading.batching import MOST_BYTES, Batch, Buffer, line
+from meantime.streams.reading.batching import MOST_BYTES, Batcher, PartitionOutput
 from meantime.streams.reading.limits import StreamLimits
 from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.reading.stream_format import line
 
 
-class Lane:
-    """One partition that the stream holds. `place` is where its client is, `sent` what it has not committed."""
+class HeldPartition(PartitionOutput):
+    """One partition that the stream holds. `place` is where its client is, `_sent` what it has not committed."""
 
     def __init__(self, key: Key, committed: Cursor, place: Cursor, now: float) -> None:
-        self.key = key
+        super().__init__(key, place, now)
         self.committed = committed
-        self.place = place
-        self.sent_at = now
-        self.buffer = Buffer()
-        self.keep_alives = 0
         self.leaving = False
         self.uncommitted = 0
         self._sent: deque[tuple[Cursor, int]] = deque()
         self._waiting_since = now
-        self.head = b'{"cursor":{"partition":"%d","offset":"' % key[1]
         self.tail = b'","event_type":"%b","cursor_token":"' % key[0].encode()
 
-    def note_sent(self, batch: Batch, now: float) -> None:
+    def note_sent(self, cursor: Cursor, count: int, now: float) -> None:
+        super().note_sent(cursor, count, now)
         if not self.uncommitted:
             self._waiting_since = now
-        self.place, self.sent_at, self.keep_alives = batch.cursor, now, 0
-        self._sent.append((_stored(batch.cursor), len(batch.values)))
-        self.uncommitted += len(batch.values)
+        self._sent.append((_stored(cursor), count))
+        self.uncommitted += count
 
     @property
     def reached(self) -> Cursor:
@@ -62,101 +57,54 @@ class Lane:
         return self._waiting_since + commit_for if self.uncommitted else None
 
 
-@dataclass(slots=True)
-class Lanes:
-    """All partitions that the stream holds."""
+class SubscriptionBatcher(Batcher[HeldPartition]):
+    """The lines of all partitions that the stream holds."""
 
-    stream_id: UUID
-    limits: StreamLimits
-    max_uncommitted: int
-    held: dict[Key, Lane] = field(default_factory=dict)
-    sent: int = 0
-    _lines: int = 0
+    def __init__(self, stream_id: UUID, limits: StreamLimits, max_uncommitted: int) -> None:
+        super().__init__(limits)
+        self.stream_id = stream_id
+        self._max_uncommitted = max_uncommitted
+        self._lines = 0
 
     @property
     def uncommitted(self) -> int:
-        return sum(lane.uncommitted for lane in self.held.values())
+        return sum(partition.uncommitted for partition in self.partitions.values())
 
     @property
     def allowed(self) -> int:
-        """How many events may go out now."""
-        allowed = self.max_uncommitted - self.uncommitted
+        allowed = self._max_uncommitted - self.uncommitted
         return min(allowed, self.limits.stream_limit - self.sent) if self.limits.stream_limit else allowed
 
     @property
     def full(self) -> bool:
         """Whether more events would only pile up."""
-        waiting = any(lane.buffer.count for lane in self._sending())
-        too_many = sum(lane.buffer.bytes for lane in self.held.values()) > MOST_BYTES
-        return too_many or (waiting and self.allowed <= 0)
+        waiting = any(partition.buffer.count for partition in self._sending())
+        return self.waiting_bytes > MOST_BYTES or (waiting and self.allowed <= 0)
 
     @property
     def finished(self) -> bool:
-        """Whether a limit of the client has been reached."""
-        if self.limits.stream_limit and self.sent >= self.limits.stream_limit:
-            return True
-        limit, sending = self.limits.keep_alive_limit, self._sending()
-        return limit > 0 and bool(sending) and all(lane.keep_alives >= limit for lane in sending)
+        return 0 < self.limits.stream_limit <= self.sent or super().finished
 
-    def due_at(self, now: float) -> float:
-        """When the next line must be sent, whatever there is to say."""
-        return min((lane.sent_at for lane in self._sending()), default=now) + self.limits.flush_for
-
-    def lines(self, now: float) -> list[bytes]:
-        lines: list[bytes] = []
-        for lane in self._sending():
-            lines += self._lines_of(lane, now)
-        return lines
-
-    def rest(self, now: float) -> list[bytes]:
-        """At the end of a stream: what waits and may still go out."""
-        lines = []
-        for lane in self._sending():
-            while lane.buffer.count and self.allowed > 0:
-                lines.append(self._batch(lane, now))
-        return lines
-
-    def _sending(self) -> list[Lane]:
-        """Whoever waited longest comes first, so that a busy partition does not keep the others from their turn."""
-        return sorted((lane for lane in self.held.values() if not lane.leaving), key=lambda lane: lane.sent_at)
-
-    def _lines_of(self, lane: Lane, now: float) -> list[bytes]:
-        lines: list[bytes] = []
-        while (allowed := self.allowed) > 0 and lane.buffer.full(min(self.limits.batch_limit, allowed)):
-            lines.append(self._batch(lane, now))
-        if now - lane.sent_at >= self.limits.flush_for:
-            send = lane.buffer.count and self.allowed > 0
-            lines.append(self._batch(lane, now) if send else self._keep_alive(lane, now))
-        return lines
-
-    def _batch(self, lane: Lane, now: float) -> bytes:
-        batch = lane.buffer.take(min(self.limits.batch_limit, self.allowed))
-        lane.note_sent(batch, now)
-        self.sent += len(batch.values)
-        return line(lane.head, batch.cursor, self._tail(lane), batch.values)
-
-    def _keep_alive(self, lane: Lane, now: float) -> bytes:
-        lane.sent_at = now
-        lane.keep_alives += 1
-        return line(lane.head, lane.place, self._tail(lane), ())
-
-    def debug_line(self, lane: Lane, message: str) -> bytes:
+    def debug_line(self, partition: HeldPartition, message: str) -> bytes:
         """A line without events that says something about the stream."""
-        info = msgspec.json.encode({"debug": message})
-        return line(lane.head, lane.place, self._tail(lane) + b',"info":%b' % info, ())
+        info = b',"info":%b' % msgspec.json.encode({"debug": message})
+        return line(partition.head, partition.place, self._tail(partition, ()) + info, ())
 
-    def _tail(self, lane: Lane) -> bytes:
+    def _sending(self) -> list[HeldPartition]:
+        return [partition for partition in super()._sending() if not partition.leaving]
+
+    def _tail(self, partition: HeldPartition, values: "list[bytes] | tuple[()]") -> bytes:
         """A token looks like a UUID, since some clients insist on it; it names the stream and the line."""
         self._lines += 1
-        return b'%b%b%012x"}' % (lane.tail, str(self.stream_id)[:24].encode(), self._lines)
+        return b'%b%b%012x"}' % (partition.tail, str(self.stream_id)[:24].encode(), self._lines)
 
 
-def overdue(lanes: Mapping[Key, Lane], commit_for: float, now: float) -> list[Lane]:
-    return [lane for lane in lanes.values() if (at := lane.overdue_at(commit_for)) is not None and at <= now]
+def overdue(held: Mapping[Key, HeldPartition], commit_for: float, now: float) -> list[HeldPartition]:
+    return [each for each in held.values() if (at := each.overdue_at(commit_for)) is not None and at <= now]
 
 
-def next_overdue_at(lanes: Mapping[Key, Lane], commit_for: float) -> float | None:
-    return min((at for lane in lanes.values() if (at := lane.overdue_at(commit_for)) is not None), default=None)
+def next_overdue_at(held: Mapping[Key, HeldPartition], commit_for: float) -> float | None:
+    return min((at for each in held.values() if (at := each.overdue_at(commit_for)) is not None), default=None)
 
 
 def _stored(cursor: Cursor) -> Cursor:
