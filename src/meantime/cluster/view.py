@@ -22,7 +22,7 @@ from meantime.cluster.health import STORAGE_ASKED_EVERY, Health, HealthLimits, H
 from meantime.cluster.peers import PeerOptions, Peers, open_peers
 from meantime.coordination.membership import Member, Members, Reason, open_members
 from meantime.coordination.session import Session
-from meantime.coordination.structure import version_of
+from meantime.coordination.timelines_root import version_of
 from meantime.coordination.views import Directory
 from meantime.errors import CoordinationLost
 from meantime.tasks import Duty, on_duty, running

@@ -21,9 +21,9 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from meantime.coordination.participant import Participant, React
+from meantime.coordination.barrier_participant import Participant, React
 from meantime.coordination.session import Session
-from meantime.coordination.structure import version_of
+from meantime.coordination.timelines_root import version_of
 from meantime.coordination.views import RETRY_EVERY, Directory
 from meantime.errors import BarrierTimeout, CoordinationLost
 from meantime.tasks import running

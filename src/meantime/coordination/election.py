@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 import structlog
 
 from meantime.coordination.session import Session, SessionState
-from meantime.coordination.tickets import Line, Ticket
+from meantime.coordination.ticket_queue import Line, Ticket
 from meantime.errors import CoordinationLost, NotFound
 from meantime.tasks import end
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import structlog
 
-from meantime.coordination.presence import claim
+from meantime.coordination.ephemeral import claim
 from meantime.coordination.session import Session
 from meantime.coordination.views import RETRY_EVERY, Directory, open_directory
 from meantime.errors import CoordinationLost, MeantimeError

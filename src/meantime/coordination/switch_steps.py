@@ -16,7 +16,7 @@ import asyncio
 from dataclasses import replace
 
 from meantime.coordination.session import Session
-from meantime.coordination.structure import ensure_structure
+from meantime.coordination.timelines_root import ensure_structure
 from meantime.coordination.transaction import Create, Delete, Set, Step, transact
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import Conflict, NotFound, VersionMoved

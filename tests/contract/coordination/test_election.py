@@ -8,7 +8,7 @@ from zookeeper_tools import eventually, expire, own_root
 
 from meantime.coordination.election import Election, Leadership
 from meantime.coordination.session import open_session
-from meantime.coordination.tickets import holding
+from meantime.coordination.ticket_queue import holding
 from meantime.errors import CoordinationLost
 from meantime.tasks import running
 

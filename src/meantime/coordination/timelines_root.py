@@ -3,7 +3,7 @@
 import structlog
 
 from meantime.coordination.session import Session
-from meantime.coordination.tickets import holding
+from meantime.coordination.ticket_queue import holding
 from meantime.errors import Conflict
 
 log = structlog.get_logger(__name__)

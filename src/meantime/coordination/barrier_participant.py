@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from meantime.coordination.presence import claim
+from meantime.coordination.ephemeral import claim
 from meantime.coordination.session import Session, SessionState
-from meantime.coordination.structure import ensure_structure
+from meantime.coordination.timelines_root import ensure_structure
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
