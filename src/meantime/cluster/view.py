@@ -23,7 +23,7 @@ from meantime.cluster.peers import PeerOptions, Peers, open_peers
 from meantime.coordination.membership import Member, Members, Reason, open_members
 from meantime.coordination.session import Session
 from meantime.coordination.timelines_root import version_of
-from meantime.coordination.views import Directory
+from meantime.coordination.views import ChildrenView
 from meantime.errors import CoordinationLost
 from meantime.tasks import Duty, on_duty, running
 
@@ -106,7 +106,7 @@ class ClusterView:
         self._options = options
         self._peers = peers
         self._storage = storage
-        self._acknowledgements = Directory(session, session.layout.acknowledgements)
+        self._acknowledgements = ChildrenView(session, session.layout.acknowledgements)
         self._started = self._stopping = False
         self.health.on_change(self._announce)
 

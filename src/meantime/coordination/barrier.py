@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 from meantime.coordination.barrier_participant import Participant, React
 from meantime.coordination.session import Session
 from meantime.coordination.timelines_root import version_of
-from meantime.coordination.views import RETRY_EVERY, Directory
+from meantime.coordination.views import RETRY_EVERY, ChildrenView
 from meantime.errors import BarrierTimeout, CoordinationLost
 from meantime.tasks import running
 
@@ -46,7 +46,7 @@ class VersionBarrier:
         self.node_id = node_id
         self._session = session
         self._participant = Participant(session, node_id, react, counted=counted)
-        self._acknowledgements = Directory(session, session.layout.acknowledgements)
+        self._acknowledgements = ChildrenView(session, session.layout.acknowledgements)
 
     async def run(self) -> None:
         await self._participant.run()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from meantime.coordination.ephemeral import claim
+from meantime.coordination.ephemeral import claim_ephemeral
 from meantime.coordination.session import Session, SessionState
-from meantime.coordination.timelines_root import ensure_structure
+from meantime.coordination.timelines_root import ensure_timelines
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
@@ -27,7 +27,7 @@ RETRY_MOST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class BarrierState:
     """What a node reacts to."""
 
     version: int = 0
@@ -42,7 +42,7 @@ class Participant:
     def __init__(self, session: Session, node_id: str, react: React, *, counted: bool = True) -> None:
         self.registered = asyncio.Event()
         """Set from the first acknowledgement in a session until that session is lost."""
-        self.situation = Situation()
+        self.situation = BarrierState()
         """What this node has reacted to last."""
         self.reactions = Pulse()
         """Beats after each reaction."""
@@ -87,15 +87,15 @@ class Participant:
         try:
             await self._session.discard(self._path)
         except CoordinationLost:
-            log.info("left the barrier without a ZooKeeper connection; the registration goes with the session")
+            log.info("barrier_left_without_connection", path=self._path)
 
     async def _turn_went_well(self, delay: float) -> bool:
         try:
             await self._turn()
         except ReactionFailed as failure:
-            log.warning(str(failure), trying_again_in=delay, exc_info=failure.__cause__)
+            log.warning("reaction_failed", error=str(failure), retry_in=delay, exc_info=failure.__cause__)
         except Exception as error:
-            log.warning("the barrier starts over", why=str(error), exc_info=not isinstance(error, MeantimeError))
+            log.warning("barrier_restarted", error=str(error), exc_info=not isinstance(error, MeantimeError))
             self._joined = None
         else:
             return True
@@ -119,23 +119,23 @@ class Participant:
         self.registered.set()
 
     async def _join(self) -> bool:
-        await ensure_structure(self._session)
+        await ensure_timelines(self._session)
         data = str(self.situation.version).encode()
-        if self._counted and await claim(self._session, self._path, data, self._pulse.beat) is None:
-            log.warning("another session still holds the name; waiting for it to end", path=self._path)
+        if self._counted and await claim_ephemeral(self._session, self._path, data, self._pulse.beat) is None:
+            log.warning("name_held_by_another_session", path=self._path)
             return False
         self._joined, self._caught_up, self._acknowledged = self._session.id, False, None
         return True
 
-    async def _look(self) -> tuple[Situation, Znode | None]:
+    async def _look(self) -> tuple[BarrierState, Znode | None]:
         """ZooKeeper answers a session's requests in their order: the locks are as new as the version, or newer."""
         layout = self._session.layout
         version = self._session.get(layout.version, self._pulse.beat)
         locked = self._session.children(layout.locked_event_types, self._pulse.beat)
         own = self._session.exists(self._path)
-        return Situation(int((await version).data), frozenset(await locked)), await own
+        return BarrierState(int((await version).data), frozenset(await locked)), await own
 
-    async def _react_to(self, situation: Situation) -> None:
+    async def _react_to(self, situation: BarrierState) -> None:
         try:
             await self._react(situation.version, situation.locked)
         except Exception as error:

@@ -1,9 +1,9 @@
 """One leader, and standbys who take over when it goes.
 
-Candidates stand in line below `<root>/elections/<name>`; the head leads. Each leadership has an epoch that is greater than
+Candidates queue below `<root>/elections/<name>`; the head leads. Each leadership has an epoch that is greater than
 all before it: whatever the leader writes should carry it, so that a former leader who does not know yet can be refused.
 A leader stops as soon as its connection is SUSPENDED, which is before ZooKeeper can let anybody else be leader, and stands
-at the end of the line again.
+at the end of the queue again.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 import structlog
 
 from meantime.coordination.session import Session, SessionState
-from meantime.coordination.ticket_queue import Line, Ticket
+from meantime.coordination.ticket_queue import Ticket, TicketQueue
 from meantime.errors import CoordinationLost, NotFound
 from meantime.tasks import end
 
@@ -44,22 +44,22 @@ class Election:
         self._session = session
         self._path = session.layout.election(name)
         self._name = name
-        self._line = Line(session, self._path, candidate.encode())
+        self._queue = TicketQueue(session, self._path, candidate.encode())
 
     @asynccontextmanager
     async def leadership(self) -> AsyncIterator[Leadership]:
-        """Wait in line for as long as it takes; the block runs as leader and must stop when `ended` is set."""
+        """Wait for as long as it takes; the block runs as leader and must stop when `ended` is set."""
         ticket = await self._win()
         leadership = Leadership(ticket.epoch)
         unsubscribe = self._session.on_change(lambda state: _end_unless_connected(leadership, state))
         _end_unless_connected(leadership, self._session.state)
-        log.info("leading", election=self._name, epoch=ticket.epoch)
+        log.info("leadership_won", election=self._name, epoch=ticket.epoch)
         try:
             yield leadership
         finally:
             unsubscribe()
             leadership.ended.set()
-            log.info("no longer leading", election=self._name, epoch=ticket.epoch)
+            log.info("leadership_ended", election=self._name, epoch=ticket.epoch)
             with suppress(CoordinationLost):
                 await self._session.discard(ticket.path)
 
@@ -73,7 +73,7 @@ class Election:
     async def leader(self) -> str | None:
         """Who leads now, as the candidate named itself."""
         with suppress(NotFound):
-            for name in (await self._line.waiting())[:1]:
+            for name in (await self._queue.waiting())[:1]:
                 return (await self._session.get(f"{self._path}/{name}")).text
         return None
 
@@ -85,24 +85,24 @@ class Election:
         finally:
             (outcome, _) = await end(work, ended)
         if isinstance(outcome, Exception):
-            log.error("the leader failed", election=self._name, exc_info=outcome)
+            log.error("leader_failed", election=self._name, exc_info=outcome)
             await asyncio.sleep(RETRY_EVERY)
 
     async def _win(self) -> Ticket:
         while True:
             await self._session.wait_connected()
             try:
-                ticket = await self._line.enter()
+                ticket = await self._queue.enter()
                 await self._wait_for_head(ticket)
             except CoordinationLost as error:
-                log.info("standing again", election=self._name, why=error.detail)
+                log.info("candidate_starts_over", election=self._name, error=error.detail)
                 await asyncio.sleep(RETRY_EVERY)
             else:
                 return ticket
 
     async def _wait_for_head(self, ticket: Ticket) -> None:
         try:
-            await self._line.wait_for_head(ticket)
+            await self._queue.wait_for_head(ticket)
         except BaseException:
             with suppress(CoordinationLost):
                 await self._session.discard(ticket.path)

@@ -13,7 +13,7 @@ from meantime.errors import Conflict
 log = structlog.get_logger(__name__)
 
 
-async def claim(session: Session, path: str, data: bytes, watch: Watch) -> Znode | None:
+async def claim_ephemeral(session: Session, path: str, data: bytes, watch: Watch) -> Znode | None:
     """The ephemeral node `path` of this session, created with `data` if it is missing; None while another session
     has it, and then `watch` tells when to try again."""
     while True:
@@ -30,7 +30,7 @@ async def _create(session: Session, path: str, data: bytes) -> Znode | None:
     try:
         await session.create(path, data, ephemeral=True)
     except Conflict:
-        log.debug("taken in between", path=path)
+        log.debug("ephemeral_node_taken_in_between", path=path)
     return await session.exists(path)
 
 

@@ -1,8 +1,8 @@
 """Who is there: `<root>/members/<node>`, an ephemeral JSON record per node.
 
-`current` is what ZooKeeper said last; it stands while there is no connection. The own record is a wish that is kept true:
-`join` states it, and it is written, re-written after a change and made again in a new session. The record of a killed
-predecessor of the same name is waited for, see `presence`.
+`current` is what ZooKeeper said last; it stands while there is no connection. `join` says what the own record should be; it
+is then written, re-written after a change and made again in a new session. The record of a killed predecessor of the same
+name is waited for, see `ephemeral`.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 import msgspec
 import structlog
 
-from meantime.coordination.ephemeral import claim
+from meantime.coordination.ephemeral import claim_ephemeral
 from meantime.coordination.session import Session
-from meantime.coordination.views import RETRY_EVERY, Directory, open_directory
+from meantime.coordination.views import RETRY_EVERY, ChildrenView, open_children_view
 from meantime.errors import CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
 from meantime.tasks import running
@@ -43,53 +43,53 @@ class Member(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def open_members(session: Session) -> AsyncIterator["Members"]:
-    async with open_directory(session, session.layout.members) as directory:
-        members = Members(session, directory)
+    async with open_children_view(session, session.layout.members) as view:
+        members = Members(session, view)
         async with running(members.run(), name="membership"):
             yield members
         await members.leave()
 
 
 class Members:
-    def __init__(self, session: Session, directory: Directory) -> None:
+    def __init__(self, session: Session, view: ChildrenView) -> None:
         self.joined = asyncio.Event()
         """Set while the own record is in ZooKeeper."""
         self._session = session
-        self._directory = directory
-        self._wish: Member | None = None
+        self._view = view
+        self._wanted: Member | None = None
         self._written: tuple[int | None, bytes] | None = None
         self._pulse = Pulse()
         self.current: Mapping[str, Member] = {}
         """By id."""
-        directory.on_change(self._decode_all)
+        view.on_change(self._decode_all)
         self._decode_all()
 
     def _decode_all(self) -> None:
-        decoded = (_decode(name, data) for name, data in self._directory.current.items())
+        decoded = (_decode(name, data) for name, data in self._view.current.items())
         self.current = {member.id: member for member in decoded if member}
 
     @property
     def known(self) -> asyncio.Event:
         """Set once the members were read for the first time."""
-        return self._directory.known
+        return self._view.known
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        return self._directory.on_change(listener)
+        return self._view.on_change(listener)
 
     def join(self, member: Member) -> None:
         """State the own record, or another one under the same id; `joined` tells when ZooKeeper has it."""
-        self._wish = member
+        self._wanted = member
         self._pulse.beat()
 
     async def leave(self) -> None:
         """Go at once instead of when the session ends."""
-        if self._wish is None:
+        if self._wanted is None:
             return
-        path, self._wish = self._session.layout.member(self._wish.id), None
+        path, self._wanted = self._session.layout.member(self._wanted.id), None
         try:
             await self._session.discard(path)
         except CoordinationLost:
-            log.info("left without a ZooKeeper connection; the record goes with the session")
+            log.info("member_left_without_connection", path=path)
 
     async def run(self) -> None:
         stop_listening = self._session.on_change(self._pulse.beat)
@@ -103,10 +103,10 @@ class Members:
             seen = self._pulse.count
             await self._session.wait_connected()
             try:
-                if self._wish:
-                    await self._write(self._wish)
+                if self._wanted:
+                    await self._write(self._wanted)
             except MeantimeError as error:
-                log.warning("the member record could not be written", why=error.detail)
+                log.warning("member_record_not_written", error=error.detail)
                 await asyncio.sleep(RETRY_EVERY)
             else:
                 await self._pulse.beyond(seen)
@@ -116,10 +116,10 @@ class Members:
         if self._written == (self._session.id, data):
             return
         path = self._session.layout.member(member.id)
-        node = await claim(self._session, path, data, self._pulse.beat)
+        node = await claim_ephemeral(self._session, path, data, self._pulse.beat)
         if node is None:
             self.joined.clear()
-            log.warning("another session still holds the name; waiting for it to end", path=path)
+            log.warning("name_held_by_another_session", path=path)
             return
         await self._session.set(path, data)
         self._written = (self._session.id, data)
@@ -130,5 +130,5 @@ def _decode(name: str, data: bytes) -> Member | None:
     try:
         return msgspec.json.decode(data, type=Member)
     except msgspec.MsgspecError as error:
-        log.warning("a member record cannot be read", node=name, why=str(error))
+        log.warning("member_record_not_understood", node=name, error=str(error))
         return None

@@ -14,13 +14,13 @@ LOST: the session is over, or the connection has been away so long (two thirds o
 Calls made without a connection fail at once with `CoordinationLost`, which is retryable; one that was under way when the
 connection broke fails the same way, and then nobody knows whether it was done: look again before repeating it. A watch is
 a callable; it is called once on the event loop (with kazoo's event, which nobody needs), when the node changes or when the
-connection is interrupted, and means: look again. `following` builds views on that, which survive both.
+connection is interrupted, and means: look again. `views` builds on that, which survive both.
 """
 
 import asyncio
 import enum
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +37,7 @@ from meantime.coordination.zk.handler import LoopHandler
 from meantime.coordination.zk.znodes import Znode, translate, znode
 from meantime.errors import CoordinationLost, NotFound, VersionMoved
 from meantime.pulse import Pulse
+from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +95,7 @@ class Session:
         self._listeners: list[Callable[[SessionState], None]] = []
         self._changes = Pulse()
         self._discards: set[tuple[str, bytes | None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._presumption: asyncio.TimerHandle | None = None
         self._client = _client(options)
         self._client.add_listener(self._heard)
@@ -105,8 +106,7 @@ class Session:
         self._client._connection.start()
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
+        await self._tasks.end()
         await self._client._connection.goodbye()
         self._change(SessionState.LOST)
 
@@ -139,7 +139,7 @@ class Session:
                 self._discards.clear()
             self.id = self._client._session_id
             self._change(SessionState.CONNECTED)
-            self._spawn(self._discard_again())
+            self._tasks.start(self._discard_again(), "discard again")
         elif state == KazooState.SUSPENDED:
             self._change(SessionState.SUSPENDED)
             self._presumption = self._loop.call_later(self._options.timeout * 2 / 3, self._presume_lost)
@@ -155,14 +155,14 @@ class Session:
             self._presumption.cancel()
         if state is self.state:
             return
-        log.info("ZooKeeper session " + state.value, session=f"{self.id:x}" if self.id else None)
+        log.info("zookeeper_session_changed", state=state.value, session=f"{self.id:x}" if self.id else None)
         self.state, self.state_since = state, time.monotonic()
         self._changes.beat()
         for listener in list(self._listeners):
             try:
                 listener(state)
             except Exception:
-                log.exception("a listener to the ZooKeeper session failed")
+                log.exception("session_listener_failed")
 
     # Requests: sent when the method is called, so several may be under way; ZooKeeper answers in the same order
 
@@ -219,7 +219,7 @@ class Session:
             if node.owner == self.id and data in (None, node.data):
                 await self.delete(path, node.version)
         except (NotFound, VersionMoved):
-            log.debug("gone, or not what it was", path=path)
+            log.debug("nothing_to_discard", path=path)
         self._discards.discard((path, data))
 
     async def settle(self, path: str) -> None:
@@ -233,12 +233,7 @@ class Session:
             for path, data in list(self._discards):
                 await self.discard(path, data)
         except CoordinationLost:
-            log.debug("the connection is gone again")
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            log.debug("discards_postponed")
 
 
 def _settle(answer: asyncio.Future[T], path: str, convert: Callable[[Any], T], result: Any) -> None:

@@ -16,8 +16,8 @@ import asyncio
 from dataclasses import replace
 
 from meantime.coordination.session import Session
-from meantime.coordination.timelines_root import ensure_structure
-from meantime.coordination.transaction import Create, Delete, Set, Step, transact
+from meantime.coordination.timelines_root import ensure_timelines
+from meantime.coordination.transaction import Create, Delete, SetData, Step, transact
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import Conflict, NotFound, VersionMoved
 
@@ -32,7 +32,7 @@ class SwitchSteps:
 
     async def prepare(self) -> None:
         """Make what `begin` needs, ahead of time."""
-        await ensure_structure(self._session)
+        await ensure_timelines(self._session)
         await self._session.ensure(self._marks)
         self._seen = await self._session.get(self._session.layout.version)
 
@@ -103,8 +103,8 @@ class SwitchSteps:
         except NotFound:
             return None
 
-    def _raised(self, version: Znode) -> Set:
-        return Set(self._session.layout.version, str(int(version.data) + 1).encode(), version.version)
+    def _raised(self, version: Znode) -> SetData:
+        return SetData(self._session.layout.version, str(int(version.data) + 1).encode(), version.version)
 
     def _mark(self, switch_id: str) -> str:
         return f"{self._marks}/{switch_id}"

@@ -1,7 +1,7 @@
-"""Standing in line: ephemeral sequential tickets below a node, the lowest number is at the head.
+"""A queue of ephemeral sequential tickets below a node: the lowest number is at the head. Locks and elections use it.
 
 Each ticket watches only the one before it, so that a departure wakes one waiter. Numbers are compared by the last ten
-digits, which other clients of ZooKeeper use too, so that lines may be shared with them. A ticket that could not be given
+digits, which other clients of ZooKeeper use too, so that queues may be shared with them. A ticket that could not be given
 back for want of a connection is given back before the next one is taken.
 """
 
@@ -18,7 +18,7 @@ from meantime.pulse import Pulse
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """`epoch` grows with every ticket ever taken in ZooKeeper: a later head of the line has a greater one."""
+    """`epoch` grows with every ticket ever taken in ZooKeeper: a later head of the queue has a greater one."""
 
     path: str
     epoch: int
@@ -33,7 +33,7 @@ def number(name: str) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-class Line:
+class TicketQueue:
     def __init__(self, session: Session, path: str, data: bytes = b"") -> None:
         self._session = session
         self._path = path
@@ -74,18 +74,18 @@ class Line:
     async def _before(self, ticket: Ticket) -> str | None:
         names = await self.waiting()
         if ticket.name not in names:
-            raise CoordinationLost(f"the place in the line {self._path} is gone with its session")
+            raise CoordinationLost(f"the ticket in {self._path} is gone with its session")
         place = names.index(ticket.name)
         return names[place - 1] if place else None
 
 
 @asynccontextmanager
 async def holding(session: Session, path: str) -> AsyncIterator[Ticket]:
-    """A lock: the block runs at the head of the line."""
-    line = Line(session, path)
-    ticket = await line.enter()
+    """A lock: the block runs at the head of the queue."""
+    queue = TicketQueue(session, path)
+    ticket = await queue.enter()
     try:
-        await line.wait_for_head(ticket)
+        await queue.wait_for_head(ticket)
         yield ticket
     finally:
         await session.discard(ticket.path)

@@ -9,7 +9,7 @@ from meantime.errors import Conflict
 log = structlog.get_logger(__name__)
 
 
-async def ensure_structure(session: Session) -> None:
+async def ensure_timelines(session: Session) -> None:
     if await _complete(session):
         return
     async with holding(session, session.layout.timelines_lock):
@@ -18,9 +18,9 @@ async def ensure_structure(session: Session) -> None:
         # The version comes last: where it is, everything is.
         try:
             await session.create(session.layout.version, b"0")
-            log.info("created the structure of timelines", path=session.layout.timelines)
+            log.info("timelines_root_created", path=session.layout.timelines)
         except Conflict:
-            log.debug("another node has created the timelines structure")
+            log.debug("timelines_root_created_by_another_node")
 
 
 async def _complete(session: Session) -> bool:

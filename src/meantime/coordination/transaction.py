@@ -17,7 +17,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
+class SetData:
     """Only if the node still has `version`."""
 
     path: str
@@ -33,7 +33,7 @@ class Delete:
     version: int = -1
 
 
-Step = Create | Set | Delete
+Step = Create | SetData | Delete
 
 
 async def transact(session: Session, *steps: Step) -> None:
@@ -52,7 +52,7 @@ def _request(session: Session, steps: tuple[Step, ...]) -> Any:
         match step:
             case Create(path, data, ephemeral):
                 request.create(path, data, ephemeral=ephemeral)
-            case Set(path, data, version):
+            case SetData(path, data, version):
                 request.set_data(path, data, version)
             case Delete(path, version):
                 request.delete(path, version)

@@ -37,13 +37,13 @@ async def follow_children(session: Session, path: str) -> AsyncIterator[list[str
 
 
 @asynccontextmanager
-async def open_directory(session: Session, path: str) -> AsyncIterator["Directory"]:
-    directory = Directory(session, path)
+async def open_children_view(session: Session, path: str) -> AsyncIterator["ChildrenView"]:
+    directory = ChildrenView(session, path)
     async with running(directory.run(), name=f"follow {path}"):
         yield directory
 
 
-class Directory:
+class ChildrenView:
     """The children of a node with their data, read anew only where something changed.
 
     `refresh` makes `current` at least as new as anything that this session has seen before the call: ZooKeeper delivers a
@@ -76,7 +76,7 @@ class Directory:
             try:
                 await self.refresh()
             except MeantimeError as error:
-                log.debug("a directory could not be read", path=self._path, why=error.detail)
+                log.debug("children_not_read", path=self._path, error=error.detail)
                 await asyncio.sleep(RETRY_EVERY)
             else:
                 await self.changes.beyond(seen)
@@ -137,7 +137,7 @@ async def _follow(session: Session, read: Callable[[Watch], Awaitable[T]]) -> As
         try:
             state = await read(pulse.beat)
         except MeantimeError as error:
-            log.debug("what is followed could not be read", why=error.detail)
+            log.debug("node_not_read", error=error.detail)
             await asyncio.sleep(RETRY_EVERY)
             continue
         yield state

@@ -42,7 +42,7 @@ class Records:
         )
 
 
-class Carrier(Protocol):
+class BatchProducer(Protocol):
     """The producer that carries a batch; `disturbances` counts its troubles with connections."""
 
     disturbances: int
@@ -50,14 +50,14 @@ class Carrier(Protocol):
     def release(self, size: int) -> None: ...
 
 
-class Outcome(Enum):
+class RecordOutcome(Enum):
     WRITTEN = "written"
     REFUSED = "refused"
     MISSING = "missing"
     FAILED = "failed"
 
 
-class Batch:
+class RecordBatch:
     """Events on their way to one topic. `done` is set when each has its outcome; until then all count as FAILED."""
 
     __slots__ = (
@@ -74,13 +74,15 @@ class Batch:
         "offsets",
     )
 
-    def __init__(self, producer: Carrier, values: Sequence[bytes], partitions: Sequence[int], size: int) -> None:
+    def __init__(self, producer: BatchProducer, values: Sequence[bytes], partitions: Sequence[int], size: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.clean = False
         """Every event is written."""
         self.offsets: dict[int, int] = {}
         """The last offset that was acknowledged in each partition."""
-        self.groups = {partition: Group(self, partition, count) for partition, count in Counter(partitions).items()}
+        self.groups = {
+            partition: PartitionReports(self, partition, count) for partition, count in Counter(partitions).items()
+        }
         self._producer = producer
         self._disturbances = producer.disturbances
         self._values = values
@@ -117,48 +119,48 @@ class Batch:
         """What was written may lie beyond the end of its timeline, where nobody will ever read it."""
         self.clean, self._disowned = False, why
 
-    def results(self) -> tuple[list[Outcome], dict[int, str]]:
+    def results(self) -> tuple[list[RecordOutcome], dict[int, str]]:
         """What became of each event, with what was said about those that were not written."""
-        outcomes, details = [Outcome.FAILED] * len(self._values), dict[int, str]()
+        outcomes, details = [RecordOutcome.FAILED] * len(self._values), dict[int, str]()
         for group in self.groups.values():
             if group.complete:
                 self._tell(group, outcomes, details)
         if self._disowned is not None:
-            written = [index for index, outcome in enumerate(outcomes) if outcome is Outcome.WRITTEN]
+            written = [index for index, outcome in enumerate(outcomes) if outcome is RecordOutcome.WRITTEN]
             details |= dict.fromkeys(written, self._disowned)
-            outcomes = [Outcome.FAILED if outcome is Outcome.WRITTEN else outcome for outcome in outcomes]
+            outcomes = [RecordOutcome.FAILED if outcome is RecordOutcome.WRITTEN else outcome for outcome in outcomes]
         return outcomes, details
 
-    def _tell(self, group: "Group", outcomes: list[Outcome], details: dict[int, str]) -> None:
+    def _tell(self, group: "PartitionReports", outcomes: list[RecordOutcome], details: dict[int, str]) -> None:
         """A report does not say which event it is about, but its bytes do. Of equal ones the last are taken to have failed,
         since a seal lets the first pass."""
         by_value: dict[bytes, list[int]] = {}
         for index, partition in enumerate(self._partitions):
             if partition == group.partition:
-                outcomes[index] = Outcome.WRITTEN
+                outcomes[index] = RecordOutcome.WRITTEN
                 by_value.setdefault(self._values[index], []).append(index)
         for value, error in group.failures:
             index = by_value[value].pop()
             outcomes[index] = self._outcome(error.code())
             details[index] = error.str()
 
-    def _outcome(self, code: int) -> Outcome:
+    def _outcome(self, code: int) -> RecordOutcome:
         if code in _MISSING:
-            return Outcome.MISSING
+            return RecordOutcome.MISSING
         if code == KafkaError.MSG_SIZE_TOO_LARGE and self._disturbances == self._producer.disturbances:
-            return Outcome.REFUSED
-        return Outcome.FAILED
+            return RecordOutcome.REFUSED
+        return RecordOutcome.FAILED
 
 
-class Group:
+class PartitionReports:
     """The events of a batch that go to one partition, and the reports about them."""
 
     __slots__ = ("_batch", "_last", "_left", "failures", "partition")
 
-    def __init__(self, batch: Batch, partition: int, count: int) -> None:
+    def __init__(self, batch: RecordBatch, partition: int, count: int) -> None:
         self.partition = partition
         self.failures: list[tuple[bytes, KafkaError]] = []
-        self._batch: Batch | None = batch
+        self._batch: RecordBatch | None = batch
         self._left = count
         self._last: Message | None = None
 

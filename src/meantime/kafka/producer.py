@@ -1,7 +1,7 @@
 """Writing to a storage: one shared producer, acks=all and idempotent, fed and polled by the event loop.
 
 There is no thread of ours: delivery reports are fetched by a timer that runs only while something is in flight, and a batch
-becomes one future. What is in flight is bounded in bytes; who finds no room waits in line until a deadline.
+becomes one future. What is in flight is bounded in bytes; whoever finds no room waits for it until a deadline.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
-from meantime.kafka.batch import Batch, Records
+from meantime.kafka.batch import RecordBatch, Records
 from meantime.kafka.settings import Storage, client_config
+from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +41,7 @@ class StorageProducer:
         self._producer = Producer(self._config())
         self._in_flight = 0
         self._batches = 0
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._pause = _POLL_FIRST
         self._timer = self._loop.call_later(_POLL_IDLE, self._poll)
 
@@ -66,7 +67,7 @@ class StorageProducer:
         """Wait until `size` bytes may be in flight; the deadline is on the monotonic clock."""
         while self._in_flight and self._in_flight + size > self._limit:
             waiter = self._loop.create_future()
-            self._line.append(waiter)
+            self._waiters.append(waiter)
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     await waiter
@@ -75,16 +76,16 @@ class StorageProducer:
                     f"storage {self.storage.id!r} takes events more slowly than they are published", retry_after=1
                 ) from None
 
-    def send(self, topic: str, records: Records) -> Batch:
+    def send(self, topic: str, records: Records) -> RecordBatch:
         """Hand the events over in their order; never waits. Ask for `room` first."""
-        batch = Batch(self, records.values, records.partitions, records.size)
+        batch = RecordBatch(self, records.values, records.partitions, records.size)
         self._in_flight += records.size
         self._batches += 1
         self._hand_over(topic, records, batch)
         self._hasten()
         return batch
 
-    def _hand_over(self, topic: str, records: Records, batch: Batch) -> None:
+    def _hand_over(self, topic: str, records: Records, batch: RecordBatch) -> None:
         """What the client does not take gets its report at once, so that a batch always completes. Nothing is made for each
         event: what lives until the reports come would keep the garbage collector busy."""
         produce, taken = self._producer.produce, 0
@@ -99,8 +100,8 @@ class StorageProducer:
     def release(self, size: int) -> None:
         self._in_flight -= size
         self._batches -= 1
-        while self._line:
-            waiter = self._line.popleft()
+        while self._waiters:
+            waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -156,7 +157,7 @@ class Producers:
         self._deliver_for = deliver_for
         self._limit = max_in_flight_bytes
         self._producers: dict[str, StorageProducer] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = TaskSet()
 
     def of(self, storage: Storage) -> StorageProducer:
         known = self._producers.get(storage.id)
@@ -177,9 +178,7 @@ class Producers:
 
     def _replace(self, storage: Storage, known: StorageProducer | None) -> StorageProducer:
         if known is not None:
-            task = asyncio.ensure_future(known.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing.start(known.close(), f"close the producer of {known.storage.id}")
         try:
             new = StorageProducer(storage, deliver_for=self._deliver_for, max_in_flight_bytes=self._limit)
         except (KafkaException, ValueError, TypeError) as error:
@@ -188,4 +187,4 @@ class Producers:
         return new
 
     async def close(self) -> None:
-        await asyncio.gather(*(producer.close() for producer in self._producers.values()), *self._closing)
+        await asyncio.gather(*(producer.close() for producer in self._producers.values()), self._closing.finished())

@@ -21,12 +21,12 @@ from meantime.coordination.session import Session
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import Malformed, NotFound
-from meantime.kafka.lookback import values_since
-from meantime.streams.catalog.catalog import Catalog, Entry
+from meantime.kafka.consumer import values_since
+from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.model import UNDEFINED
 from meantime.streams.publishing.opening import open_publisher
 from meantime.streams.publishing.publisher import Publisher
-from meantime.streams.publishing.records import Item, Rejected
+from meantime.streams.publishing.records import BatchItemResponse, BatchRejected
 from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.rules import event_type_of
 
@@ -74,7 +74,7 @@ class EventCallbacks:
         body = b"[" + b",".join(good.values()) + b"]"
         try:
             items = await self._publisher.publish(name, body, flow_id="timers")
-        except Rejected as rejected:
+        except BatchRejected as rejected:
             return self._rejected(left, list(good), rejected.items, refusals), set()
         except Malformed as error:
             refusals |= dict.fromkeys(good, error.detail)
@@ -83,7 +83,7 @@ class EventCallbacks:
 
     @staticmethod
     def _rejected(
-        left: dict[int, HeldTimer], sent: list[int], items: Sequence[Item], refusals: dict[int, str]
+        left: dict[int, HeldTimer], sent: list[int], items: Sequence[BatchItemResponse], refusals: dict[int, str]
     ) -> dict[int, HeldTimer]:
         """Nothing was written: what is at fault is refused, the rest may go."""
         failed = {index: item.detail for index, item in zip(sent, items, strict=True) if item.publishing_status == "failed"}
@@ -92,7 +92,7 @@ class EventCallbacks:
 
     @staticmethod
     def _unwritten(
-        left: dict[int, HeldTimer], sent: list[int], items: Sequence[Item]
+        left: dict[int, HeldTimer], sent: list[int], items: Sequence[BatchItemResponse]
     ) -> tuple[dict[int, HeldTimer], set[int]]:
         pairs = zip(sent, items, strict=True) if items else ()
         missing = {index for index, item in pairs if item.publishing_status != "submitted"}
@@ -137,7 +137,7 @@ def trace_of(held: HeldTimer, category: str) -> Trace:
     return held.future.callback.strip() if category == UNDEFINED else (held.token, held.second)
 
 
-def _traces(catalog: Catalog, entry: Entry, since_ms: int) -> Counter[Trace]:
+def _traces(catalog: Catalog, entry: CatalogEntry, since_ms: int) -> Counter[Trace]:
     """What is in the timelines that were written to since an instant."""
     found: Counter[Trace] = Counter()
     for timeline in entry.timelines:

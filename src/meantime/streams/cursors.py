@@ -4,7 +4,7 @@ A cursor names the last event that was taken: `001-<order, 4 hex digits>-<offset
 first event of a timeline. A fake timeline (order 0) writes its offset alone; order 0 always means the oldest timeline, so
 such cursors stay valid when it becomes real. Nothing lies between the last event of a closed timeline and the place before
 the first event of the next one: both are the same place, over any number of empty timelines. All of this is pure; a
-`Track` is what a partition's timelines look like at one moment.
+`PartitionTimelines` is what a partition's timelines look like at one moment.
 """
 
 import re
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"-1|[0-9]{1,18}")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
-class Place(Enum):
+class NamedPosition(Enum):
     """Places that have a name instead of an offset."""
 
     BEGIN = "begin"
@@ -40,13 +40,13 @@ class Cursor:
         return offset if self.order == 0 else f"001-{self.order:04x}-{offset}"
 
 
-def parse(text: str) -> Cursor | Place:
+def parse(text: str) -> Cursor | NamedPosition:
     if versioned := _VERSIONED.fullmatch(text):
         return Cursor(int(versioned[1], 16), int(versioned[2]))
     if _PLAIN.fullmatch(text):
         return Cursor(0, int(text))
     if text.lower() in ("begin", "end"):
-        return Place(text.lower())
+        return NamedPosition(text.lower())
     raise BadCursor("malformed", f"{text[:80]!r} is not an offset: use one that a batch or a partition showed, or BEGIN")
 
 
@@ -57,7 +57,7 @@ def parse_partition(text: str, partitions: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TimelineRange:
     """One timeline as one partition has it. `first` is the oldest offset that can still be read; `last` is where a closed
     timeline ends, or the newest event of the active one, None where that is not known."""
 
@@ -73,10 +73,10 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class PartitionTimelines:
     """A partition's stretches, oldest first; the last one is active."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[TimelineRange, ...]
 
     def settled(self, cursor: Cursor) -> Cursor:
         """The same place, said with the newest timeline that it touches. Cursors compare when they are settled."""
@@ -130,11 +130,11 @@ class Track:
             raise ValueError("the end of the active timeline was not looked up")
         return Cursor(active.order, active.last)
 
-    def resolved(self, place: Cursor | Place) -> Cursor:
+    def resolved(self, place: Cursor | NamedPosition) -> Cursor:
         """A named place as a cursor."""
         if isinstance(place, Cursor):
             return place
-        return self.restart_from() if place is Place.BEGIN else self.newest()
+        return self.restart_from() if place is NamedPosition.BEGIN else self.newest()
 
     def index_of(self, order: int) -> int:
         if order == 0:
@@ -186,15 +186,15 @@ class Track:
         return index - 1, (self.stretches[index - 1].last or 0) + offset + 1
 
 
-def track(
+def partition_timelines(
     timelines: Sequence[Timeline], partition: int, *, lows: dict[int, int] | None = None, high: int | None = None
-) -> Track:
-    """The track of a partition. `lows` are the oldest available offsets by order where they are known, `high` is the offset
-    that the next event of the active timeline will get."""
+) -> PartitionTimelines:
+    """The timelines as one partition has them. `lows` are the oldest available offsets by order where they are known, `high`
+    is the offset that the next event of the active timeline will get."""
     lows = lows or {}
-    return Track(
+    return PartitionTimelines(
         tuple(
-            Stretch(
+            TimelineRange(
                 order=timeline.order,
                 last=last_offset(timeline, partition) if timeline.closed else (None if high is None else high - 1),
                 first=lows.get(timeline.order, 0),

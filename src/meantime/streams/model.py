@@ -18,6 +18,9 @@ HASH = "hash"
 USER_DEFINED = "user_defined"
 STRATEGIES = (RANDOM, HASH, USER_DEFINED)
 
+PartitionKey = tuple[str, int]
+"""An event type and a partition of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventType:

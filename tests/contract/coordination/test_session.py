@@ -7,7 +7,7 @@ import pytest
 from zookeeper_tools import eventually, expire, own_root
 
 from meantime.coordination.session import SessionOptions, SessionState, open_session
-from meantime.coordination.views import follow_children, follow_data, open_directory
+from meantime.coordination.views import follow_children, follow_data, open_children_view
 from meantime.errors import Conflict, CoordinationLost, Forbidden, NotFound, VersionMoved
 
 
@@ -109,7 +109,7 @@ async def test_children_are_followed(session) -> None:
 
 
 async def test_a_directory_keeps_names_and_data_through_an_expiry(session, services) -> None:
-    async with open_directory(session, f"{session.root}/folder") as directory:
+    async with open_children_view(session, f"{session.root}/folder") as directory:
         await directory.known.wait()
         assert directory.current == {}
         await session.create(f"{session.root}/folder/a", b"1")

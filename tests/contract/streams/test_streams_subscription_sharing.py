@@ -190,7 +190,7 @@ async def test_while_cursors_are_reset_nothing_else_begins(
     id = await subscribe(client, orders)
     begin = {"items": [{"event_type": orders.name, "partition": "0", "offset": "BEGIN"}]}
     assert nodes[0].subscriptions is not None
-    async with nodes[0].subscriptions.seats(UUID(id)).reset():
+    async with nodes[0].subscriptions.registry(UUID(id)).reset():
         assert (await other.get(f"/subscriptions/{id}/events")).status_code == 409
         assert (await other.patch(f"/subscriptions/{id}/cursors", json=begin)).status_code == 409
     assert (await other.patch(f"/subscriptions/{id}/cursors", json=begin)).status_code == 204

@@ -25,7 +25,7 @@ from streams_nodes import (
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.streams.switching import conclusion as switch_conclusion
 from meantime.streams.switching import initiator as switch_run
-from meantime.streams.switching.model import State
+from meantime.streams.switching.model import SwitchState
 from meantime.streams.switching.store import Superseded, SwitchStore
 
 pytestmark = pytest.mark.takes(seconds=70)
@@ -308,12 +308,12 @@ async def test_who_was_taken_over_can_do_nothing_any_more(nodes: list[Node], cli
     next_one._mine.add(mine.id)
     await store.begin(mine)
     await former._tools.topics.make(nodes[0].streams.catalog.storage("kafka-2"), mine.new_topic, entry.event_type)
-    locked = await store.advance(mine, State.LOCKED)
+    locked = await store.advance(mine, SwitchState.LOCKED)
     taken = await store.take_over(locked, next_one._tools.me())
     assert taken is not None
     assert await store.take_over(locked, former._tools.me()) is None
     with pytest.raises(Superseded):
-        await store.advance(locked, State.SEALED)
+        await store.advance(locked, SwitchState.SEALED)
     with pytest.raises(Superseded):
         await store.commit(locked, entry.active, (-1,), 0)
     await asyncio.gather(former.conclude_orphans(), next_one.conclude_orphans())

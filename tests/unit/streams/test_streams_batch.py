@@ -5,9 +5,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from meantime.kafka.batch import Batch, Group, Outcome
+from meantime.kafka.batch import PartitionReports, RecordBatch, RecordOutcome
 
-W, R, F, M = Outcome.WRITTEN, Outcome.REFUSED, Outcome.FAILED, Outcome.MISSING
+W, R, F, M = RecordOutcome.WRITTEN, RecordOutcome.REFUSED, RecordOutcome.FAILED, RecordOutcome.MISSING
 
 
 class Carrier:
@@ -33,13 +33,13 @@ class Report:
         return self._offset
 
 
-def batch(*partitions: int, values: list[bytes] | None = None) -> tuple[Carrier, Batch, dict[int, Group]]:
+def batch(*partitions: int, values: list[bytes] | None = None) -> tuple[Carrier, RecordBatch, dict[int, PartitionReports]]:
     carrier = Carrier()
-    made = Batch(carrier, values or [b"%d" % index for index in range(len(partitions))], partitions, size=10)
+    made = RecordBatch(carrier, values or [b"%d" % index for index in range(len(partitions))], partitions, size=10)
     return carrier, made, dict(made.groups)
 
 
-def hear(group: Group, value: bytes, code: int | None = None, offset: int = 0) -> None:
+def hear(group: PartitionReports, value: bytes, code: int | None = None, offset: int = 0) -> None:
     report: Any = Report(value, offset)
     group.heard(None if code is None else KafkaError(code), report)
 

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.errors import BadCursor
-from meantime.streams.cursors import Cursor, Place, Stretch, Track, last_offset, parse, parse_partition, track
+from meantime.streams.cursors import (
+    Cursor,
+    NamedPosition,
+    PartitionTimelines,
+    TimelineRange,
+    last_offset,
+    parse,
+    parse_partition,
+    partition_timelines,
+)
 from meantime.streams.model import Timeline
 
 
@@ -19,9 +28,11 @@ class History:
     sizes: list[int]
 
     @property
-    def track(self) -> Track:
+    def track(self) -> PartitionTimelines:
         last = len(self.sizes)
-        return Track(tuple(Stretch(order, size - 1, active=order == last) for order, size in enumerate(self.sizes, start=1)))
+        return PartitionTimelines(
+            tuple(TimelineRange(order, size - 1, active=order == last) for order, size in enumerate(self.sizes, start=1))
+        )
 
     @property
     def places(self) -> list[tuple[Cursor, int]]:
@@ -64,7 +75,7 @@ def test_a_fake_timeline_writes_plain_numbers() -> None:
 
 @pytest.mark.parametrize("text", ["BEGIN", "begin", "Begin", "bEgIn"])
 def test_begin_is_understood_in_any_case(text: str) -> None:
-    assert parse(text) is Place.BEGIN
+    assert parse(text) is NamedPosition.BEGIN
 
 
 @pytest.mark.parametrize(
@@ -167,7 +178,7 @@ def test_a_stream_cannot_start_where_nothing_is(cursor: Cursor) -> None:
 
 
 def test_what_is_below_the_low_watermark_has_expired() -> None:
-    trimmed = Track((Stretch(1, last=9, first=5), Stretch(2, last=3, active=True)))
+    trimmed = PartitionTimelines((TimelineRange(1, last=9, first=5), TimelineRange(2, last=3, active=True)))
     assert trimmed.readable(Cursor(1, 4)) == Cursor(1, 4)
     with pytest.raises(BadCursor) as refused:
         trimmed.readable(Cursor(1, 3))
@@ -176,7 +187,7 @@ def test_what_is_below_the_low_watermark_has_expired() -> None:
 
 
 def test_deleted_timelines_have_expired_except_for_their_very_end() -> None:
-    cleaned = Track((Stretch(1, last=9, deleted=True), Stretch(2, last=3, active=True)))
+    cleaned = PartitionTimelines((TimelineRange(1, last=9, deleted=True), TimelineRange(2, last=3, active=True)))
     assert cleaned.readable(Cursor(1, 9)) == Cursor(2, -1)
     with pytest.raises(BadCursor):
         cleaned.readable(Cursor(1, 8))
@@ -194,7 +205,7 @@ def test_an_empty_partition_shows_what_will_come_first() -> None:
 
 
 def test_a_partition_whose_events_have_all_expired_shows_the_next_one() -> None:
-    trimmed = Track((Stretch(1, last=4, first=5), Stretch(2, last=6, first=7, active=True)))
+    trimmed = PartitionTimelines((TimelineRange(1, last=4, first=5), TimelineRange(2, last=6, first=7, active=True)))
     assert (trimmed.oldest(), trimmed.newest(), trimmed.restart_from()) == (Cursor(2, 7), Cursor(2, 6), Cursor(2, 6))
 
 
@@ -202,10 +213,10 @@ def test_a_partition_whose_events_have_all_expired_shows_the_next_one() -> None:
 def test_restarting_loses_nothing_that_can_be_read(history: History, trimmed: int) -> None:
     sizes = history.sizes
     stretches = [
-        Stretch(order, size - 1, first=min(trimmed, size), active=order == len(sizes))
+        TimelineRange(order, size - 1, first=min(trimmed, size), active=order == len(sizes))
         for order, size in enumerate(sizes, start=1)
     ]
-    shortened = Track(tuple(stretches))
+    shortened = PartitionTimelines(tuple(stretches))
     readable = [(s.order, offset) for s in stretches for offset in range(s.first, (s.last or 0) + 1)]
     restart = shortened.restart_from()
     assert all((restart.order, restart.offset) < place for place in readable)
@@ -217,4 +228,4 @@ def test_a_partition_that_a_timeline_did_not_have_is_empty_there() -> None:
     narrow = Timeline(None, "orders", 1, "default", "t", 1, 0, switched_at_ms=1, latest_offsets=(5,))
     wide = Timeline(None, "orders", 2, "default", "u", 2, 1)
     assert last_offset(narrow, 1) == -1
-    assert track([narrow, wide], 1, high=3).settled(Cursor(1, -1)) == Cursor(2, -1)
+    assert partition_timelines([narrow, wide], 1, high=3).settled(Cursor(1, -1)) == Cursor(2, -1)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.errors import StorageUnavailable, Unavailable
-from meantime.kafka.batch import Outcome
-from meantime.streams.publishing.gate import Gate
+from meantime.kafka.batch import RecordOutcome
+from meantime.streams.publishing.gate import PublishGate
 from meantime.streams.publishing.refusals import resendable
-from meantime.streams.switching.acknowledged import Acknowledged, Place
+from meantime.streams.switching.acknowledged import AcknowledgedOffsets, StoragePartition
 
 SOON = 0.01
 
@@ -21,14 +21,14 @@ def later(seconds: float = 5.0) -> float:
 
 
 async def test_an_open_gate_keeps_nobody() -> None:
-    gate = Gate()
+    gate = PublishGate()
     await gate.wait_open("orders", later())
     gate.leave(gate.enter("orders"))
     assert gate.inside("orders") == 0
 
 
 async def test_who_waits_goes_on_when_the_gate_opens() -> None:
-    gate = Gate()
+    gate = PublishGate()
     gate.close("orders")
     waiting = asyncio.create_task(gate.wait_open("orders", later()))
     await asyncio.sleep(0)
@@ -38,7 +38,7 @@ async def test_who_waits_goes_on_when_the_gate_opens() -> None:
 
 
 async def test_a_deadline_ends_the_wait_with_a_hint_when_to_retry() -> None:
-    gate = Gate()
+    gate = PublishGate()
     gate.close("orders")
     with pytest.raises(Unavailable) as error:
         await gate.wait_open("orders", later(SOON))
@@ -47,14 +47,14 @@ async def test_a_deadline_ends_the_wait_with_a_hint_when_to_retry() -> None:
 
 
 async def test_gates_of_other_event_types_stay_open() -> None:
-    gate = Gate()
+    gate = PublishGate()
     gate.close("orders")
     await gate.wait_open("payments", later(SOON))
     assert gate.closed == {"orders"}
 
 
 async def test_a_gate_is_drained_when_the_last_one_has_left() -> None:
-    gate = Gate()
+    gate = PublishGate()
     first, second = gate.enter("orders"), gate.enter("orders")
     gate.close("orders")
     draining = asyncio.create_task(gate.drained("orders", 5.0))
@@ -67,14 +67,14 @@ async def test_a_gate_is_drained_when_the_last_one_has_left() -> None:
 
 
 async def test_the_wait_for_one_event_type_is_bounded_and_concerns_no_other() -> None:
-    gate = Gate()
+    gate = PublishGate()
     gate.enter("orders")
     assert not await gate.drained("orders", SOON)
     assert await gate.drained("payments", SOON)
 
 
 async def test_abandoning_lets_those_inside_go() -> None:
-    gate, abandoned = Gate(), []
+    gate, abandoned = PublishGate(), []
 
     class Batch:
         def abandon(self) -> None:
@@ -87,7 +87,7 @@ async def test_abandoning_lets_those_inside_go() -> None:
 
 
 async def test_closing_and_opening_twice_is_like_once() -> None:
-    gate = Gate()
+    gate = PublishGate()
     gate.close("orders")
     gate.close("orders")
     gate.open("orders")
@@ -97,7 +97,7 @@ async def test_closing_and_opening_twice_is_like_once() -> None:
 
 # What may be sent again
 
-W, R, F, M = Outcome.WRITTEN, Outcome.REFUSED, Outcome.FAILED, Outcome.MISSING
+W, R, F, M = RecordOutcome.WRITTEN, RecordOutcome.REFUSED, RecordOutcome.FAILED, RecordOutcome.MISSING
 
 
 def test_what_a_seal_refused_behind_what_was_written_is_sent_again_in_order() -> None:
@@ -121,7 +121,7 @@ outcomes = st.lists(st.tuples(st.sampled_from([W, R, F, M]), st.integers(0, 2)),
 
 
 @given(outcomes)
-def test_sending_again_never_changes_the_order_of_a_partition(batch: list[tuple[Outcome, int]]) -> None:
+def test_sending_again_never_changes_the_order_of_a_partition(batch: list[tuple[RecordOutcome, int]]) -> None:
     again = resendable([outcome for outcome, _ in batch], [partition for _, partition in batch])
     for partition in range(3):
         written = [index for index, (outcome, place) in enumerate(batch) if place == partition and outcome in (W, F)]
@@ -136,9 +136,9 @@ def test_sending_again_never_changes_the_order_of_a_partition(batch: list[tuple[
 class Ledger:
     def __init__(self) -> None:
         self.down = False
-        self.rows: dict[Place, int] = {}
+        self.rows: dict[StoragePartition, int] = {}
 
-    async def raise_acknowledged(self, offsets: dict[Place, int]) -> None:
+    async def raise_acknowledged(self, offsets: dict[StoragePartition, int]) -> None:
         if self.down:
             raise StorageUnavailable()
         self.rows |= offsets
@@ -146,16 +146,16 @@ class Ledger:
 
 async def test_the_highest_acknowledged_offset_is_written_down() -> None:
     ledger = Ledger()
-    acknowledged = Acknowledged(ledger)
+    acknowledged = AcknowledgedOffsets(ledger)
     acknowledged.note("default", "t", {0: 5, 1: 2})
     acknowledged.note("default", "t", {0: 3})
     await acknowledged.write()
-    assert ledger.rows == {Place("default", "t", 0): 5, Place("default", "t", 1): 2}
+    assert ledger.rows == {StoragePartition("default", "t", 0): 5, StoragePartition("default", "t", 1): 2}
 
 
 async def test_what_could_not_be_written_down_is_written_later() -> None:
     ledger = Ledger()
-    acknowledged = Acknowledged(ledger)
+    acknowledged = AcknowledgedOffsets(ledger)
     acknowledged.note("default", "t", {0: 5})
     ledger.down = True
     with pytest.raises(StorageUnavailable):
@@ -163,11 +163,11 @@ async def test_what_could_not_be_written_down_is_written_later() -> None:
     acknowledged.note("default", "t", {0: 4})
     ledger.down = False
     await acknowledged.write()
-    assert ledger.rows == {Place("default", "t", 0): 5}
+    assert ledger.rows == {StoragePartition("default", "t", 0): 5}
 
 
 async def test_only_those_who_outlast_the_wait_are_late() -> None:
-    gate = Gate()
+    gate = PublishGate()
     flights = [gate.enter("orders"), gate.enter("orders"), gate.enter("bills")]
     gate.leave(flights[0])
     assert gate.wait_no_longer("orders") == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from meantime.errors import Invalid, Malformed
 from meantime.streams.catalog.declarations import declare, redeclare
 from meantime.streams.model import EventType
-from meantime.streams.publishing.records import MAX_EVENT_BYTES, Recipe, Rejected, split
+from meantime.streams.publishing.records import MAX_EVENT_BYTES, BatchRejected, RecordBuilder, split
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -25,13 +25,13 @@ def declared(schema: object = None, **fields: Any) -> EventType:
 
 
 def written(event_type: EventType, *events: object) -> list[Any]:
-    records = Recipe(event_type).records(json.dumps(events).encode(), "flow-1", NOW)
+    records = RecordBuilder(event_type).records(json.dumps(events).encode(), "flow-1", NOW)
     return [json.loads(value) for value in records.values]
 
 
 def rejected(event_type: EventType, *events: object) -> list[tuple[str, str]]:
-    with pytest.raises(Rejected) as error:
-        Recipe(event_type).records(json.dumps(events).encode(), "flow-1", NOW)
+    with pytest.raises(BatchRejected) as error:
+        RecordBuilder(event_type).records(json.dumps(events).encode(), "flow-1", NOW)
     return [(item.publishing_status, item.step) for item in error.value.items]
 
 
@@ -74,7 +74,7 @@ json_values = st.recursive(
 def test_undefined_events_are_written_byte_for_byte(events: list[dict[str, Any]], space: str) -> None:
     sent = [json.dumps(event, separators=(f",{space}", f"{space}:")).encode() for event in events]
     body = b"[" + f"{space},{space}".encode().join(sent) + b"]"
-    assert list(Recipe(declared()).records(body, "f", NOW).values) == sent
+    assert list(RecordBuilder(declared()).records(body, "f", NOW).values) == sent
 
 
 # Schemas
@@ -180,7 +180,7 @@ def test_the_flow_id_of_the_publisher_is_kept() -> None:
 
 def test_what_is_beside_the_metadata_keeps_its_bytes() -> None:
     body = b'[{"price":1.10,"big":123456789012345678901234567890,"metadata":%s}]' % msgspec.json.encode(METADATA)
-    (value,) = Recipe(declared(category="business")).records(body, "f", NOW).values
+    (value,) = RecordBuilder(declared(category="business")).records(body, "f", NOW).values
     assert b'"price":1.10,"big":123456789012345678901234567890' in value
 
 
@@ -192,8 +192,8 @@ def test_an_event_over_the_limit_fails_and_one_at_it_does_not() -> None:
     at_limit = {"x": "a" * (MAX_EVENT_BYTES - frame)}
     assert written(declared(), at_limit) == [at_limit]
     over = {"x": at_limit["x"] + "a", "metadata": {"eid": "e1"}}
-    with pytest.raises(Rejected) as error:
-        Recipe(declared()).records(json.dumps([over]).encode(), "f", NOW)
+    with pytest.raises(BatchRejected) as error:
+        RecordBuilder(declared()).records(json.dumps([over]).encode(), "f", NOW)
     (item,) = error.value.items
     assert (item.eid, item.publishing_status, item.step) == ("e1", "failed", "validating")
 

@@ -12,11 +12,13 @@ from litestar.params import FromPath
 from meantime.api.dependencies import TheStreams
 from meantime.api.identity import AnyRequest, allow
 from meantime.streams.publishing.publisher import Publisher
-from meantime.streams.publishing.records import Item, Rejected
+from meantime.streams.publishing.records import BatchItemResponse, BatchRejected
 
 RESPONSES = {
-    207: ResponseSpec(list[Item], description="The storage refused some events.", generate_examples=False),
-    422: ResponseSpec(list[Item], description="Some events are not valid; nothing was written.", generate_examples=False),
+    207: ResponseSpec(list[BatchItemResponse], description="The storage refused some events.", generate_examples=False),
+    422: ResponseSpec(
+        list[BatchItemResponse], description="Some events are not valid; nothing was written.", generate_examples=False
+    ),
 }
 
 
@@ -39,7 +41,7 @@ async def publish_batch(publisher: Publisher, name: str, body: bytes) -> tuple[i
     flow_id = structlog.contextvars.get_contextvars().get("flow_id", "")
     try:
         items = await publisher.publish(name, body, flow_id)
-    except Rejected as rejected:
+    except BatchRejected as rejected:
         return 422, msgspec.json.encode(rejected.items)
     return (200, b"") if items is None else (207, msgspec.json.encode(items))
 

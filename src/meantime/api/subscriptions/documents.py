@@ -9,8 +9,8 @@ from meantime.api.identity import AnyRequest, allow
 from meantime.api.streams.reading import as_text
 from meantime.clock import rfc3339
 from meantime.errors import Invalid
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.model import Draft, GivenPlace, PartitionStats, Subscription
+from meantime.streams.model import PartitionKey
+from meantime.streams.subscriptions.model import GivenSubscriptionCursor, PartitionStats, Subscription, SubscriptionDraft
 from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 MOST_CURSORS = 1000
@@ -81,7 +81,7 @@ def document_of(subscription: Subscription, status: list[EventTypeReport] | None
     )
 
 
-def reports(subscription: Subscription, found: dict[Key, PartitionStats]) -> list[EventTypeReport]:
+def reports(subscription: Subscription, found: dict[PartitionKey, PartitionStats]) -> list[EventTypeReport]:
     return [
         EventTypeReport(name, [_report(one) for (of, _), one in found.items() if of == name])
         for name in subscription.event_types
@@ -106,7 +106,7 @@ def links(filters: list[tuple[str, str]], offset: int, limit: int, *, more: bool
     return Links(prev=link(max(0, offset - limit)) if offset > 0 else None, next=link(offset + limit) if more else None)
 
 
-def read_draft(document: dict[str, Any]) -> Draft:
+def read_draft(document: dict[str, Any]) -> SubscriptionDraft:
     event_types = document.get("event_types")
     if not isinstance(event_types, list) or not event_types or not all(isinstance(name, str) for name in event_types):
         raise Invalid("event_types has to be a list of names of event types, at least one")
@@ -118,7 +118,7 @@ def read_draft(document: dict[str, Any]) -> Draft:
     if read_from.lower() == "cursors" and not cursors:
         raise Invalid("initial_cursors are needed when read_from is cursors")
     group = document.get("consumer_group")
-    return Draft(
+    return SubscriptionDraft(
         owning_application=_name(document.get("owning_application"), "owning_application"),
         event_types=tuple(sorted(set(event_types))),
         consumer_group="default" if group is None else _name(group, "consumer_group"),
@@ -140,9 +140,9 @@ def _access(value: object) -> object:
     return value
 
 
-def places_in(items: object) -> list[GivenPlace]:
+def places_in(items: object) -> list[GivenSubscriptionCursor]:
     return [
-        GivenPlace(as_text(item.get("event_type")), as_text(item.get("partition")), as_text(item.get("offset")))
+        GivenSubscriptionCursor(as_text(item.get("event_type")), as_text(item.get("partition")), as_text(item.get("offset")))
         for item in objects_in(items)
     ]
 

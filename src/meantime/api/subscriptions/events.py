@@ -13,9 +13,9 @@ from meantime.api.streaming import LineStream
 from meantime.api.streams.reading import OptionalInt, as_text
 from meantime.api.subscriptions.documents import allowed, objects_in
 from meantime.errors import Invalid, Malformed
+from meantime.streams.model import PartitionKey
 from meantime.streams.reading.limits import GivenLimits, commit_timeout, max_uncommitted, stream_limits
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.model import StreamOptions, Subscription
+from meantime.streams.subscriptions.model import Subscription, SubscriptionStreamOptions
 from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 DESCRIPTION = "One line per batch, `{cursor, events}`. Commit cursors with the `X-Nakadi-StreamId` of the answer."
@@ -71,9 +71,9 @@ async def events_of_partitions(request: AnyRequest, subscriptions: TheSubscripti
 
 
 def _options(
-    given: GivenLimits, uncommitted: int | None, commit_within: int | None, direct: frozenset[Key] | None
-) -> StreamOptions:
-    return StreamOptions(
+    given: GivenLimits, uncommitted: int | None, commit_within: int | None, direct: frozenset[PartitionKey] | None
+) -> SubscriptionStreamOptions:
+    return SubscriptionStreamOptions(
         limits=stream_limits(given, spread=random.uniform(-1, 1)),
         max_uncommitted=max_uncommitted(uncommitted),
         commit_for=commit_timeout(commit_within),
@@ -81,7 +81,7 @@ def _options(
     )
 
 
-async def _open(subscriptions: Subscriptions, subscription: Subscription, options: StreamOptions) -> LineStream:
+async def _open(subscriptions: Subscriptions, subscription: Subscription, options: SubscriptionStreamOptions) -> LineStream:
     stream = await subscriptions.open_stream(subscription, options)
     return LineStream(stream, headers={"X-Nakadi-StreamId": str(stream.id)})
 
@@ -95,7 +95,7 @@ def _number(body: dict[str, Any], name: str) -> int | None:
     return value
 
 
-async def _chosen(subscriptions: Subscriptions, subscription: Subscription, items: object) -> frozenset[Key] | None:
+async def _chosen(subscriptions: Subscriptions, subscription: Subscription, items: object) -> frozenset[PartitionKey] | None:
     """The partitions that the client names; none means that they are assigned to it."""
     if not items:
         return None

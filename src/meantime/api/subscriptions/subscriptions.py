@@ -103,9 +103,9 @@ async def show_stats(
 
 async def _status(subscriptions: Subscriptions, subscription: Subscription) -> list[EventTypeReport]:
     """Who reads what, without asking Kafka how much is left."""
-    seats = subscriptions.seats(subscription.id)
-    await seats.look()
-    found = assignments(await subscriptions.keys(subscription), seats.readers, seats.owners)
+    registry = subscriptions.registry(subscription.id)
+    await registry.look()
+    found = assignments(await subscriptions.keys(subscription), registry.readers, registry.owners)
     return reports(subscription, found)
 
 

@@ -98,17 +98,17 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         try:
             await self._serve(host, port)
         except SessionExpiredError:
-            log.warning("the ZooKeeper session has expired")
+            log.warning("zookeeper_session_expired")
             self.client._session_callback(KeeperState.EXPIRED_SESSION)
             return True
         except (OSError, TimeoutError, Dropped) as error:
-            log.debug("no ZooKeeper connection", host=host, port=port, why=str(error) or type(error).__name__)
+            log.debug("zookeeper_not_connected", host=host, port=port, error=str(error) or type(error).__name__)
         except Exception:
-            log.exception("the ZooKeeper connection failed", host=host, port=port)
+            log.exception("zookeeper_connection_failed", host=host, port=port)
         good = bool(self.client._state == KeeperState.CONNECTED)
         if good:
             if not self.client._stopped.is_set():
-                log.warning("the ZooKeeper connection was dropped", host=host, port=port)
+                log.warning("zookeeper_connection_dropped", host=host, port=port)
             self.client._session_callback(KeeperState.CONNECTING)
         return good
 
@@ -179,7 +179,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             elif header.xid != PING_XID:
                 self._read_response(header, frame, offset)
         except Exception:
-            log.exception("ZooKeeper's answer could not be used; connecting again")
+            log.exception("zookeeper_answer_not_understood")
             self.drop()
 
 

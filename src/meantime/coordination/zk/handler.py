@@ -18,7 +18,7 @@ class NoQueue:
         try:
             callback()
         except Exception:
-            log.exception("a ZooKeeper callback failed")
+            log.exception("zookeeper_callback_failed")
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]

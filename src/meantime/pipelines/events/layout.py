@@ -13,7 +13,15 @@ from uuid import UUID
 from meantime.errors import Invalid, NotFound
 from meantime.kafka.settings import Storage, asks_for_credentials
 from meantime.pipelines.spark.options import Broker
-from meantime.streams.cursors import BEFORE_FIRST, Cursor, Place, Track, parse, parse_partition, track
+from meantime.streams.cursors import (
+    BEFORE_FIRST,
+    Cursor,
+    NamedPosition,
+    PartitionTimelines,
+    parse,
+    parse_partition,
+    partition_timelines,
+)
 from meantime.streams.model import Timeline
 
 if TYPE_CHECKING:
@@ -32,11 +40,11 @@ class Layout:
     """The last place from which nothing that can be read is missed."""
     newest: Cursors
 
-    def track(self, partition: str) -> Track:
+    def track(self, partition: str) -> PartitionTimelines:
         """A switch between the two questions of `look_up` leaves `newest` in a timeline that is closed by now."""
         newest = self.newest[partition]
         high = newest.offset + 1 if newest.order == self.timelines[-1].order else 0
-        return track(self.timelines, int(partition), high=high)
+        return partition_timelines(self.timelines, int(partition), high=high)
 
     def resolved(self, place: str | Mapping[str, str] | None, default: str) -> dict[str, Cursor]:
         """The cursors that an option means; a partition that it does not name begins at `default`."""
@@ -50,7 +58,7 @@ class Layout:
         place = parse(text)
         if isinstance(place, Cursor):
             return self.track(partition).settled(place)
-        return self.oldest[partition] if place is Place.BEGIN else self.newest[partition]
+        return self.oldest[partition] if place is NamedPosition.BEGIN else self.newest[partition]
 
 
 def client_of(broker: Broker) -> "Client":

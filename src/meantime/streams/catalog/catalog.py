@@ -35,7 +35,7 @@ class Subscriber(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     event_type: EventType
     timelines: tuple[Timeline, ...]
     read_at: float
@@ -51,7 +51,7 @@ class Catalog:
         self._news = news
         self._keep_for = keep_for
         self._look_every = look_every
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CatalogEntry] = {}
         self._generations: dict[str, int] = {}
         self._generation = 0
         self._changes: dict[str, asyncio.Event] = {}
@@ -69,13 +69,13 @@ class Catalog:
         """All of them in order, closed and cleaned-up ones too; the fake one where the database has none."""
         return (await self.entry(name)).timelines
 
-    async def entry(self, name: str) -> Entry:
+    async def entry(self, name: str) -> CatalogEntry:
         known = self._entries.get(name)
         if known is not None and self._news.connected and time.monotonic() - known.read_at < self._keep_for:
             return known
         return await self.reload(name)
 
-    async def reload(self, name: str) -> Entry:
+    async def reload(self, name: str) -> CatalogEntry:
         """Ask PostgreSQL, whatever is known."""
         if not EVENT_TYPE.fullmatch(name):
             raise NotFound(f"event type {name[:255]!r} does not exist")
@@ -88,7 +88,7 @@ class Catalog:
         if found is None:
             self._forget(name)
             raise NotFound(f"event type {name!r} does not exist")
-        entry = Entry(*found, read_at)
+        entry = CatalogEntry(*found, read_at)
         await self._know_storages(entry)
         self._remember(name, entry)
         return entry
@@ -148,7 +148,7 @@ class Catalog:
     def _generation_of(self, name: str) -> tuple[int, int]:
         return self._generation, self._generations.get(name, 0)
 
-    def _remember(self, name: str, entry: Entry) -> None:
+    def _remember(self, name: str, entry: CatalogEntry) -> None:
         if self._news.connected:
             self._entries[name] = entry
 
@@ -158,7 +158,7 @@ class Catalog:
         if changed is not None:
             changed.set()
 
-    async def _know_storages(self, entry: Entry) -> None:
+    async def _know_storages(self, entry: CatalogEntry) -> None:
         used = {timeline.storage_id for timeline in entry.timelines if not timeline.deleted}
         if self._storages_stale or not used <= self._storages.keys():
             await self.reload_storages()

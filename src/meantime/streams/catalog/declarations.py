@@ -49,7 +49,7 @@ class Statistic(msgspec.Struct, kw_only=True):
     write_parallelism: int = 1
 
 
-class Options(msgspec.Struct, kw_only=True):
+class EventTypeOptions(msgspec.Struct, kw_only=True):
     retention_time: int | None = None
 
 
@@ -66,7 +66,7 @@ class Declaration(msgspec.Struct, kw_only=True):
     cleanup_policy: str = "delete"
     schema: Schema = msgspec.field(default_factory=Schema)
     default_statistic: Statistic | None = None
-    options: Options = msgspec.field(default_factory=Options)
+    options: EventTypeOptions = msgspec.field(default_factory=EventTypeOptions)
     adopt_topic: str | None = None
     adopt_storage_id: str | None = None
 

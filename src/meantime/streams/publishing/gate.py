@@ -40,7 +40,7 @@ class Flight:
         self.batch: Abandonable | None = None
 
 
-class Gate:
+class PublishGate:
     def __init__(self) -> None:
         self._flights: dict[str, set[Flight]] = {}
         self._closed: dict[str, float] = {}

@@ -20,9 +20,9 @@ from meantime.errors import MeantimeError, NotFound
 from meantime.kafka.producer import Producers
 from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
-from meantime.streams.publishing.gate import Gate
-from meantime.streams.switching.acknowledged import Acknowledged
-from meantime.streams.switching.model import Notice, read_notice
+from meantime.streams.publishing.gate import PublishGate
+from meantime.streams.switching.acknowledged import AcknowledgedOffsets
+from meantime.streams.switching.model import LockNotice, read_notice
 from meantime.streams.switching.store import SwitchStore
 from meantime.tasks import TaskSet
 
@@ -37,13 +37,13 @@ Settle = Callable[[str], Awaitable[None]]
 """Return when no forced switch of the event type is open any more."""
 
 
-class Reaction:
+class LockReaction:
     def __init__(
         self,
         catalog: Catalog,
-        gate: Gate,
+        gate: PublishGate,
         producers: Producers,
-        acknowledged: Acknowledged,
+        acknowledged: AcknowledgedOffsets,
         steps: SwitchSteps,
         switches: SwitchStore,
     ) -> None:
@@ -53,7 +53,7 @@ class Reaction:
         self._acknowledged = acknowledged
         self._steps = steps
         self._switches = switches
-        self._notices: dict[str, Notice | None] = {}
+        self._notices: dict[str, LockNotice | None] = {}
         self._tasks = TaskSet()
         self.settle: Settle = self._settled_by_others
         """A node, which can conclude switches itself, puts its own way here."""
@@ -78,7 +78,7 @@ class Reaction:
         finally:
             draining.cancel()
 
-    async def _notice(self, name: str) -> Notice | None:
+    async def _notice(self, name: str) -> LockNotice | None:
         """What the lock says; who hears it for the first time prepares for what it announces."""
         holder = await self._steps.holder(name)
         notice = read_notice(holder) if holder else None
@@ -104,12 +104,12 @@ class Reaction:
         self._notices.pop(name, None)
         self._gate.open(name)
 
-    async def _know_timelines(self, name: str, notice: Notice | None) -> None:
+    async def _know_timelines(self, name: str, notice: LockNotice | None) -> None:
         """They are read anew, unless what the lock announced has been read already: nothing newer can be there."""
         if notice is None or (await self._catalog.entry(name)).active.topic != notice.topic:
             await self._catalog.reload(name)
 
-    def _warm(self, notice: Notice) -> None:
+    def _warm(self, notice: LockNotice) -> None:
         """The first events after the switch should not have to wait for connections."""
         self._tasks.start(self._warm_up(notice), f"warm up {notice.topic}")
 
@@ -134,7 +134,7 @@ class Reaction:
         except (TimeoutError, MeantimeError) as error:
             log.debug("commit_not_foreseen", event_type=name, error=str(error))
 
-    async def _warm_up(self, notice: Notice) -> None:
+    async def _warm_up(self, notice: LockNotice) -> None:
         try:
             await self._producers.of(await self._storage(notice.storage_id)).warm(notice.topic)
         except MeantimeError as error:

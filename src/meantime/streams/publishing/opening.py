@@ -24,11 +24,11 @@ from meantime.kafka.admin import Admins
 from meantime.kafka.producer import Producers
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.store import Store
-from meantime.streams.publishing.gate import Gate
-from meantime.streams.publishing.lock_reaction import Reaction
+from meantime.streams.publishing.gate import PublishGate
+from meantime.streams.publishing.lock_reaction import LockReaction
 from meantime.streams.publishing.publisher import Publisher, PublisherParts
 from meantime.streams.publishing.refusals import Refusals
-from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.switching.acknowledged import AcknowledgedOffsets
 from meantime.streams.switching.store import SwitchStore
 from meantime.tasks import running
 
@@ -46,7 +46,7 @@ class OpenPublisher:
     admins: Admins
     producers: Producers
     steps: SwitchSteps
-    reaction: Reaction
+    reaction: LockReaction
     barrier: VersionBarrier
 
 
@@ -64,10 +64,10 @@ async def open_publisher(
     """Publish as `name`; only nodes are `counted`. `wait_for`: seconds that a publish waits for a switch."""
     store = Store(database)
     switch_store = SwitchStore(store)
-    catalog, gate, admins, producers = Catalog(store, listener), Gate(), Admins(), Producers()
-    acknowledged, steps = Acknowledged(switch_store), SwitchSteps(session)
+    catalog, gate, admins, producers = Catalog(store, listener), PublishGate(), Admins(), Producers()
+    acknowledged, steps = AcknowledgedOffsets(switch_store), SwitchSteps(session)
     liveness = SessionLiveness(session, session.timeout)
-    reaction = Reaction(catalog, gate, producers, acknowledged, steps, switch_store)
+    reaction = LockReaction(catalog, gate, producers, acknowledged, steps, switch_store)
     publisher = Publisher(
         PublisherParts(
             catalog=catalog,
@@ -93,7 +93,7 @@ async def open_publisher(
         yield OpenPublisher(publisher, catalog, store, switch_store, admins, producers, steps, reaction, barrier)
 
 
-async def _write_last(acknowledged: Acknowledged) -> None:
+async def _write_last(acknowledged: AcknowledgedOffsets) -> None:
     try:
         await acknowledged.write()
     except MeantimeError as error:

@@ -16,15 +16,15 @@ from prometheus_client import Counter
 from meantime.clock import Clock
 from meantime.coordination.liveness import SessionLiveness
 from meantime.errors import MeantimeError, NotFound, Unavailable
-from meantime.kafka.batch import Batch, Outcome, Records
+from meantime.kafka.batch import RecordBatch, RecordOutcome, Records
 from meantime.kafka.producer import Producers
 from meantime.metrics import REGISTRY
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
-from meantime.streams.publishing.gate import Gate
-from meantime.streams.publishing.records import Item, Recipe, eid_of
+from meantime.streams.publishing.gate import PublishGate
+from meantime.streams.publishing.records import BatchItemResponse, RecordBuilder, eid_of
 from meantime.streams.publishing.refusals import Advice, Refusals, resendable
-from meantime.streams.switching.acknowledged import Acknowledged
+from meantime.streams.switching.acknowledged import AcknowledgedOffsets
 from meantime.streams.switching.store import SwitchStore
 
 PUBLISHED = Counter("meantime_events_published_total", "Events written.", ["event_type"], registry=REGISTRY)
@@ -41,9 +41,9 @@ class PublisherParts:
     count it never does. `wait_for`: seconds that a publisher waits for a switch."""
 
     catalog: Catalog
-    gate: Gate
+    gate: PublishGate
     producers: Producers
-    acknowledged: Acknowledged
+    acknowledged: AcknowledgedOffsets
     refusals: Refusals
     switches: SwitchStore
     liveness: SessionLiveness
@@ -56,17 +56,17 @@ class Fate:
 
     def __init__(self, records: Records) -> None:
         self.records = records
-        self.outcomes = [Outcome.FAILED] * len(records.values)
+        self.outcomes = [RecordOutcome.FAILED] * len(records.values)
         self.details: dict[int, str] = {}
         self.left = list(range(len(records.values)))
 
-    def note(self, sent: list[int], batch: Batch) -> None:
+    def note(self, sent: list[int], batch: RecordBatch) -> None:
         outcomes, details = batch.results()
         for place, index in enumerate(sent):
             self.outcomes[index] = outcomes[place]
             if place in details:
                 self.details[index] = details[place]
-        refused = [index for index in sent if self.outcomes[index] in (Outcome.REFUSED, Outcome.MISSING)]
+        refused = [index for index in sent if self.outcomes[index] in (RecordOutcome.REFUSED, RecordOutcome.MISSING)]
         self.left = resendable(self.outcomes, self.records.partitions)
         for index in set(refused) - set(self.left):
             self.details[index] = OVERTAKEN
@@ -77,11 +77,11 @@ class Fate:
             raise error
         self.details |= dict.fromkeys(self.left, f"not written: {error.detail}")
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[BatchItemResponse]:
         return [
-            Item(eid_of(value), "submitted", "publishing", "")
-            if outcome is Outcome.WRITTEN
-            else Item(eid_of(value), "failed", "publishing", self.details.get(index, NO_ANSWER))
+            BatchItemResponse(eid_of(value), "submitted", "publishing", "")
+            if outcome is RecordOutcome.WRITTEN
+            else BatchItemResponse(eid_of(value), "failed", "publishing", self.details.get(index, NO_ANSWER))
             for index, (value, outcome) in enumerate(zip(self.records.values, self.outcomes, strict=True))
         ]
 
@@ -91,13 +91,13 @@ class Publisher:
         self._parts = parts
         self._catalog = parts.catalog
         self._gate = parts.gate
-        self._recipes: dict[str, Recipe] = {}
+        self._builders: dict[str, RecordBuilder] = {}
 
-    async def publish(self, name: str, body: bytes, flow_id: str) -> list[Item] | None:
+    async def publish(self, name: str, body: bytes, flow_id: str) -> list[BatchItemResponse] | None:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
         deadline = time.monotonic() + self._parts.wait_for
         entry = await self._catalog.entry(name)
-        records = self._recipe(entry.event_type).records(body, flow_id, self._parts.clock.now_ms())
+        records = self._builder(entry.event_type).records(body, flow_id, self._parts.clock.now_ms())
         if not records.values:
             return None
         timeline, batch = await self._send(name, records, deadline)
@@ -106,13 +106,13 @@ class Publisher:
             return None
         return await self._send_on(timeline, records, batch, deadline)
 
-    def _recipe(self, event_type: EventType) -> Recipe:
-        recipe = self._recipes.get(event_type.name)
-        if recipe is None or recipe.event_type is not event_type:
-            recipe = self._recipes[event_type.name] = Recipe(event_type)
-        return recipe
+    def _builder(self, event_type: EventType) -> RecordBuilder:
+        builder = self._builders.get(event_type.name)
+        if builder is None or builder.event_type is not event_type:
+            builder = self._builders[event_type.name] = RecordBuilder(event_type)
+        return builder
 
-    async def _send(self, name: str, records: Records, deadline: float) -> tuple[Timeline, Batch]:
+    async def _send(self, name: str, records: Records, deadline: float) -> tuple[Timeline, RecordBatch]:
         while True:
             await self._gate.wait_open(name, deadline)
             timeline = (await self._catalog.entry(name)).active
@@ -132,7 +132,7 @@ class Publisher:
             await self._answer_for(timeline, batch)
         return timeline, batch
 
-    async def _answer_for(self, timeline: Timeline, batch: Batch) -> None:
+    async def _answer_for(self, timeline: Timeline, batch: RecordBatch) -> None:
         """Whoever closes the timeline did not wait for this node, or not for this publish: it makes sure that what was
         written lies inside before it acknowledges anything."""
         if not batch.offsets:
@@ -143,7 +143,9 @@ class Publisher:
         except MeantimeError as error:
             batch.disown(f"written, but it is not sure that it will be read: {error.detail}")
 
-    async def _send_on(self, timeline: Timeline, records: Records, batch: Batch, deadline: float) -> list[Item] | None:
+    async def _send_on(
+        self, timeline: Timeline, records: Records, batch: RecordBatch, deadline: float
+    ) -> list[BatchItemResponse] | None:
         """Not everything was written at the first attempt: send on what may be, as often as timelines change."""
         fate = Fate(records)
         fate.note(fate.left, batch)
@@ -155,7 +157,7 @@ class Publisher:
             except (NotFound, Unavailable) as error:
                 fate.give_up(error)
                 break
-        written = fate.outcomes.count(Outcome.WRITTEN)
+        written = fate.outcomes.count(RecordOutcome.WRITTEN)
         PUBLISHED.labels(timeline.event_type).inc(written)
         return None if written == len(fate.outcomes) else fate.items()
 

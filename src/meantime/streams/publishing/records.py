@@ -1,8 +1,9 @@
 """From the bytes that a publisher sent to the records that are written: all that happens before anything is sent.
 
 Validating, partitioning and enriching are stages; each looks at every event, and if any fails there the whole batch is
-rejected with one item per event and nothing is written. The rules of an event type are compiled once into a `Recipe`. Where
-they ask nothing of an event, it is never parsed: its bytes are cut out of the body and written as they are.
+rejected with one item per event and nothing is written. The rules of an event type are compiled once into a
+`RecordBuilder`. Where they ask nothing of an event, it is never parsed: its bytes are cut out of the body and written as
+they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ _FIRST_BYTE = itemgetter(0)
 Event = dict[str, Any]
 
 
-class Item(msgspec.Struct, frozen=True):
+class BatchItemResponse(msgspec.Struct, frozen=True):
     """What became of one event."""
 
     eid: str | None
@@ -39,10 +40,10 @@ class Item(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Rejected(Exception):
+class BatchRejected(Exception):
     """The batch fails before sending; nothing of it was written."""
 
-    def __init__(self, items: list[Item]) -> None:
+    def __init__(self, items: list[BatchItemResponse]) -> None:
         super().__init__(f"{sum(item.publishing_status == 'failed' for item in items)} events were rejected")
         self.items = items
 
@@ -63,7 +64,7 @@ def split(body: bytes) -> list[bytes]:
     return events
 
 
-class Recipe:
+class RecordBuilder:
     """The rules of one event type, ready to be applied."""
 
     def __init__(self, event_type: EventType) -> None:
@@ -93,7 +94,7 @@ class Recipe:
             if fault is not None:
                 faults[index] = fault
         if faults:
-            raise Rejected(items(events, faults, "validating"))
+            raise BatchRejected(items(events, faults, "validating"))
         return events
 
     def _read(self, raw: bytes) -> tuple[Event, str | None]:
@@ -142,16 +143,16 @@ def _each(events: list[Event], decide: Callable[[Event], int], step: str) -> lis
         except NoPartition as error:
             faults[index] = str(error)
     if faults:
-        raise Rejected(items(events, faults, step))
+        raise BatchRejected(items(events, faults, step))
     return decided
 
 
-def items(events: Sequence[Event], faults: dict[int, str], step: str) -> list[Item]:
+def items(events: Sequence[Event], faults: dict[int, str], step: str) -> list[BatchItemResponse]:
     """One item per event of a rejected batch: those with faults have failed, the others were given up for them."""
     return [
-        Item(eid_of(event), "failed", step, faults[index])
+        BatchItemResponse(eid_of(event), "failed", step, faults[index])
         if index in faults
-        else Item(eid_of(event), "aborted", step, "another event of the batch was rejected")
+        else BatchItemResponse(eid_of(event), "aborted", step, "another event of the batch was rejected")
         for index, event in enumerate(events)
     ]
 

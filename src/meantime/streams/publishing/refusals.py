@@ -14,11 +14,11 @@ import structlog
 
 from meantime.errors import NotFound
 from meantime.kafka.admin import Admins
-from meantime.kafka.batch import Outcome
+from meantime.kafka.batch import RecordOutcome
 from meantime.kafka.sealing import OPEN_AGAIN, SEALED_BYTES, SIZE_LIMIT
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import Timeline
-from meantime.streams.publishing.gate import Gate, still_switching
+from meantime.streams.publishing.gate import PublishGate, still_switching
 from meantime.streams.switching.store import SwitchStore
 
 log = structlog.get_logger(__name__)
@@ -34,13 +34,13 @@ class Advice(Enum):
     NEVER = "never"
 
 
-def resendable(outcomes: Sequence[Outcome], partitions: Sequence[int]) -> list[int]:
+def resendable(outcomes: Sequence[RecordOutcome], partitions: Sequence[int]) -> list[int]:
     """The events that were not written and can still be written in their place: behind them, nothing of their partition
     was written or may have been."""
     behind: set[int] = set()
     chosen: list[int] = []
     for index in range(len(outcomes) - 1, -1, -1):
-        if outcomes[index] in (Outcome.WRITTEN, Outcome.FAILED):
+        if outcomes[index] in (RecordOutcome.WRITTEN, RecordOutcome.FAILED):
             behind.add(partitions[index])
         elif partitions[index] not in behind:
             chosen.append(index)
@@ -48,7 +48,7 @@ def resendable(outcomes: Sequence[Outcome], partitions: Sequence[int]) -> list[i
 
 
 class Refusals:
-    def __init__(self, catalog: Catalog, gate: Gate, switches: SwitchStore, admins: Admins) -> None:
+    def __init__(self, catalog: Catalog, gate: PublishGate, switches: SwitchStore, admins: Admins) -> None:
         self._catalog = catalog
         self._gate = gate
         self._switches = switches

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from meantime.streams.cursors import Cursor
+from meantime.streams.model import PartitionKey
 from meantime.streams.reading.limits import StreamLimits
-from meantime.streams.reading.shared_consumer import Key
 from meantime.streams.reading.stream_format import END_OF_CURSOR, full_lines, head_of, line, timed_lines, times
 
 MOST_BYTES: Final = 8 << 20
@@ -95,7 +95,7 @@ class EventBuffer:
 class PartitionOutput:
     """One partition of a stream: what waits, the place reached, when a line was last sent."""
 
-    def __init__(self, key: Key, place: Cursor, now: float) -> None:
+    def __init__(self, key: PartitionKey, place: Cursor, now: float) -> None:
         self.key = key
         self.place = place
         self.sent_at = now
@@ -120,7 +120,7 @@ class Batcher(Generic[P]):
 
     def __init__(self, limits: StreamLimits) -> None:
         self.limits = limits
-        self.partitions: dict[Key, P] = {}
+        self.partitions: dict[PartitionKey, P] = {}
         self.sent = 0
         """Events that went out."""
 
@@ -189,7 +189,7 @@ class Batcher(Generic[P]):
 class StreamBatcher(Batcher[PartitionOutput]):
     """The lines of a low-level stream. Nobody commits, so what waits too long in memory is sent early."""
 
-    def __init__(self, places: Mapping[Key, Cursor], limits: StreamLimits, now: float) -> None:
+    def __init__(self, places: Mapping[PartitionKey, Cursor], limits: StreamLimits, now: float) -> None:
         super().__init__(limits)
         self._left = limits.stream_limit or None
         self._ready: list[bytes] = []
@@ -199,7 +199,7 @@ class StreamBatcher(Batcher[PartitionOutput]):
     def finished(self) -> bool:
         return self._left == 0 or super().finished
 
-    def add(self, key: Key, order: int, first: int, values: list[bytes], now: float) -> None:
+    def add(self, key: PartitionKey, order: int, first: int, values: list[bytes], now: float) -> None:
         if self._left is not None:
             values = values[: self._left]
             self._left -= len(values)

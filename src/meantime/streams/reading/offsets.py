@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from meantime.errors import NotFound
 from meantime.kafka.admin import Admin, Admins
-from meantime.streams.catalog.catalog import Catalog, Entry
-from meantime.streams.cursors import Cursor, Place, Track, last_offset, track
+from meantime.streams.catalog.catalog import Catalog, CatalogEntry
+from meantime.streams.cursors import Cursor, NamedPosition, PartitionTimelines, last_offset, partition_timelines
 from meantime.streams.model import Timeline
 
 
@@ -18,10 +18,10 @@ class PartitionState:
     unconsumed: int | None = None
 
 
-class Offsets:
+class TimelineOffsets:
     """What is known of one event type during one request."""
 
-    def __init__(self, entry: Entry, catalog: Catalog, admins: Admins) -> None:
+    def __init__(self, entry: CatalogEntry, catalog: Catalog, admins: Admins) -> None:
         self.entry = entry
         self._catalog = catalog
         self._admins = admins
@@ -31,21 +31,21 @@ class Offsets:
     async def end(self, partition: int) -> Cursor:
         return (await self._track(partition)).newest()
 
-    async def readable(self, partition: int, place: Cursor | Place) -> Cursor:
+    async def readable(self, partition: int, place: Cursor | NamedPosition) -> Cursor:
         """The settled place from which a reader can start; BadCursor where that would lose or skip something."""
-        if isinstance(place, Place):
-            known = await self.with_oldest(partition) if place is Place.BEGIN else await self._track(partition)
+        if isinstance(place, NamedPosition):
+            known = await self.with_oldest(partition) if place is NamedPosition.BEGIN else await self._track(partition)
             return known.settled(known.resolved(place))
         known = await self._track(partition)
         await self._look_up_start(known.settled(place).order)
         return (await self._track(partition)).readable(place)
 
-    async def lag(self, partition: int, place: Cursor | Place) -> int:
+    async def lag(self, partition: int, place: Cursor | NamedPosition) -> int:
         start = await self.readable(partition, place)
         return (await self._track(partition)).lag(start)
 
-    async def with_oldest(self, partition: int) -> Track:
-        """A track that knows its oldest available event."""
+    async def with_oldest(self, partition: int) -> PartitionTimelines:
+        """The timelines of a partition, with its oldest available event known."""
         for timeline in self.entry.timelines:
             if timeline.deleted or last_offset(timeline, partition) == -1:
                 continue
@@ -55,7 +55,7 @@ class Offsets:
                 return known
         return await self._track(partition)
 
-    async def state(self, partition: int, consumed: Cursor | Place | None = None) -> PartitionState:
+    async def state(self, partition: int, consumed: Cursor | NamedPosition | None = None) -> PartitionState:
         known = await self.with_oldest(partition)
         unconsumed = None if consumed is None else await self.lag(partition, consumed)
         return PartitionState(partition, known.oldest(), known.newest(), unconsumed)
@@ -63,13 +63,13 @@ class Offsets:
     async def states(self, partitions: Iterable[int]) -> list[PartitionState]:
         return [await self.state(partition) for partition in partitions]
 
-    async def _track(self, partition: int) -> Track:
+    async def _track(self, partition: int) -> PartitionTimelines:
         if self._ends is None:
             active = self.entry.active
             self._ends = await self._admin(active).end_offsets(active.topic, active.partitions)
         lows = {order: starts[partition] for order, starts in self._starts.items() if partition < len(starts)}
         high = self._ends[partition] if partition < len(self._ends) else 0
-        return track(self.entry.timelines, partition, lows=lows, high=high)
+        return partition_timelines(self.entry.timelines, partition, lows=lows, high=high)
 
     async def _look_up_start(self, order: int) -> None:
         if order in self._starts:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meantime.errors import BadCursor, NotFound
-from meantime.streams.cursors import Cursor, Place, Track, parse, parse_partition, track
-from meantime.streams.reading.offsets import Offsets, PartitionState
+from meantime.streams.cursors import Cursor, NamedPosition, PartitionTimelines, parse, parse_partition, partition_timelines
+from meantime.streams.reading.offsets import PartitionState, TimelineOffsets
 from meantime.streams.reading.reader import GivenCursor, Reading
 
 
@@ -46,7 +46,7 @@ async def shifted(reading: Reading, name: str, shifts: Sequence[tuple[GivenCurso
     return [await _shifted(offsets, *shift) for shift in shifts]
 
 
-async def _distance(offsets: Offsets, initial: GivenCursor, final: GivenCursor) -> int:
+async def _distance(offsets: TimelineOffsets, initial: GivenCursor, final: GivenCursor) -> int:
     (partition, first), (other, second) = _parsed(offsets, initial), _parsed(offsets, final)
     if partition != other:
         raise BadCursor("different_partitions", f"{initial.partition!r} and {final.partition!r} are different partitions")
@@ -54,19 +54,19 @@ async def _distance(offsets: Offsets, initial: GivenCursor, final: GivenCursor) 
     return known.distance(known.resolved(first), known.resolved(second))
 
 
-async def _shifted(offsets: Offsets, given: GivenCursor, by: int) -> ShiftedCursor:
+async def _shifted(offsets: TimelineOffsets, given: GivenCursor, by: int) -> ShiftedCursor:
     partition, place = _parsed(offsets, given)
     known = await _track(offsets, partition, place)
     return ShiftedCursor(str(partition), known.shifted(known.resolved(place), by))
 
 
-async def _track(offsets: Offsets, partition: int, *places: Cursor | Place) -> Track:
+async def _track(offsets: TimelineOffsets, partition: int, *places: Cursor | NamedPosition) -> PartitionTimelines:
     """Kafka is asked only where a place is named and not counted."""
-    if any(isinstance(place, Place) for place in places):
+    if any(isinstance(place, NamedPosition) for place in places):
         return await offsets.with_oldest(partition)
-    return track(offsets.entry.timelines, partition)
+    return partition_timelines(offsets.entry.timelines, partition)
 
 
-def _parsed(offsets: Offsets, given: GivenCursor) -> tuple[int, Cursor | Place]:
+def _parsed(offsets: TimelineOffsets, given: GivenCursor) -> tuple[int, Cursor | NamedPosition]:
     partition = parse_partition(given.partition or "", offsets.entry.event_type.partitions)
     return partition, parse(given.offset or "")

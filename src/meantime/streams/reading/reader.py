@@ -8,7 +8,7 @@ more than its bounded buffers.
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +19,21 @@ from meantime.errors import BadCursor, CursorsUnavailable, Unavailable
 from meantime.kafka.admin import Admins
 from meantime.kafka.consumer import written_at_ms
 from meantime.metrics import REGISTRY
-from meantime.streams.catalog.catalog import Catalog, Entry
+from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.cursors import Cursor, parse, parse_partition
-from meantime.streams.model import Timeline
+from meantime.streams.model import PartitionKey, Timeline
 from meantime.streams.reading.batching import StreamBatcher
-from meantime.streams.reading.event_source import Haul, Source
+from meantime.streams.reading.event_source import EventSource, Received
 from meantime.streams.reading.limits import StreamLimits
-from meantime.streams.reading.offsets import Offsets
-from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.reading.offsets import TimelineOffsets
+from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
 OPEN_STREAMS = Gauge("meantime_streams_open", "Event streams open on this node.", registry=REGISTRY)
 STREAMED = Counter("meantime_events_streamed_total", "Events sent to readers.", ["event_type"], registry=REGISTRY)
 
+CLOSE_WITHIN = 5.0
 GRACE_FOR = 15.0
 """How long after its timeout a client has to read the rest of its stream."""
 
@@ -54,7 +55,7 @@ class Reading:
         self._threads = threads
         self._max_streams = max_streams
         self._open = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def open_stream(self, name: str, cursors: Sequence[GivenCursor], limits: StreamLimits) -> "EventStream":
         """A stream from these cursors on; without any, from the end of every partition."""
@@ -69,16 +70,16 @@ class Reading:
             raise
         return EventStream(self, name, source, StreamBatcher(starts, limits, _now()), limits)
 
-    def offsets(self, entry: Entry) -> Offsets:
-        return Offsets(entry, self.catalog, self._admins)
+    def offsets(self, entry: CatalogEntry) -> TimelineOffsets:
+        return TimelineOffsets(entry, self.catalog, self._admins)
 
-    def source(self, *, timed: bool = False) -> Source:
+    def source(self, *, timed: bool = False) -> EventSource:
         """With `timed`, every value knows when it was written."""
-        return Source(self.catalog, self._threads, self._tasks, timed=timed)
+        return EventSource(self.catalog, self._threads, self._tasks, timed=timed)
 
-    async def written_at_ms(self, places: Mapping[Key, tuple[Timeline, int, int]]) -> dict[Key, int]:
+    async def written_at_ms(self, places: Mapping[PartitionKey, tuple[Timeline, int, int]]) -> dict[PartitionKey, int]:
         """When the events at these places (timeline, partition, offset) were written, as far as Kafka says it in time."""
-        found: dict[Key, int] = {}
+        found: dict[PartitionKey, int] = {}
         for storage_id in {timeline.storage_id for timeline, _, _ in places.values()}:
             here = {key: place for key, place in places.items() if place[0].storage_id == storage_id}
             wanted = [(timeline.topic, partition, offset) for timeline, partition, offset in here.values()]
@@ -102,10 +103,11 @@ class Reading:
 
     async def finish(self) -> None:
         """Wait for the consumers of ended streams to be closed."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await self._tasks.finished()
 
-    async def _starts(self, entry: Entry, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
+    async def _starts(self, entry: CatalogEntry, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
         try:
             return await starts(self.offsets(entry), cursors)
         except CursorsUnavailable:
@@ -119,7 +121,9 @@ class Reading:
 class EventStream:
     """One open stream. `chunks` is iterated once; `close` must be called whatever happens."""
 
-    def __init__(self, reading: Reading, name: str, source: Source, batcher: StreamBatcher, limits: StreamLimits) -> None:
+    def __init__(
+        self, reading: Reading, name: str, source: EventSource, batcher: StreamBatcher, limits: StreamLimits
+    ) -> None:
         self._reading = reading
         self._source = source
         self._batcher = batcher
@@ -136,10 +140,10 @@ class EventStream:
                 yield b"".join(lines)
             if self._batcher.finished or now >= self._ends_at:
                 break
-            haul = await self._source.next(min(self._batcher.due_at(now), self._ends_at) - now)
-            self._add(haul)
-            if haul.gone or haul.lost:
-                log.info("stream_ended", deleted=haul.gone, expired=[partition for _, partition in haul.lost])
+            received = await self._source.next(min(self._batcher.due_at(now), self._ends_at) - now)
+            self._add(received)
+            if received.gone or received.lost:
+                log.info("stream_ended", deleted=received.gone, expired=[partition for _, partition in received.lost])
                 break
         yield b"".join(self._batcher.rest(_now()))
 
@@ -153,14 +157,14 @@ class EventStream:
             self._source.close()
             self._reading.leave()
 
-    def _add(self, haul: Haul) -> None:
+    def _add(self, received: Received) -> None:
         now = _now()
-        for piece in haul.pieces:
-            self._batcher.add(piece.key, piece.order, piece.first, piece.values, now)
-            self._streamed.inc(len(piece.values))
+        for chunk in received.chunks:
+            self._batcher.add(chunk.key, chunk.order, chunk.first, chunk.values, now)
+            self._streamed.inc(len(chunk.values))
 
 
-async def starts(offsets: Offsets, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
+async def starts(offsets: TimelineOffsets, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
     """Where each partition begins; every cursor that cannot be used is named in one error."""
     if not cursors:
         return {partition: await offsets.end(partition) for partition in range(offsets.entry.event_type.partitions)}
@@ -179,7 +183,7 @@ async def starts(offsets: Offsets, cursors: Sequence[GivenCursor]) -> dict[int, 
     return found
 
 
-async def _refusal(offsets: Offsets, given: GivenCursor, bad: BadCursor) -> dict[str, Any]:
+async def _refusal(offsets: TimelineOffsets, given: GivenCursor, bad: BadCursor) -> dict[str, Any]:
     oldest, restart_from = None, None
     if bad.reason != "unknown_partition":
         known = await offsets.with_oldest(int(given.partition or 0))

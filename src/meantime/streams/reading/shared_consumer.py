@@ -1,9 +1,9 @@
-"""A leg of a stream's way: one consumer, its thread now and then, and who reads what through it.
+"""One Kafka consumer of a stream, shared by its partitions: its thread now and then, and who reads what through it.
 
     opened ──► places are added ──► taken from, chunk by chunk, while the gate is open ──► left ──► closed
 
 At most one chunk waits to be looked at, so a stream that is not read holds nothing but that and the consumer's own bounded
-queue. A leg that was opened ahead of its readers keeps its gate shut: its consumer fills its queue and then rests.
+queue. A consumer that was opened ahead of its readers keeps its gate shut: its consumer fills its queue and then rests.
 """
 
 import asyncio
@@ -16,58 +16,56 @@ from typing import TypeVar
 from meantime.errors import StorageUnavailable
 from meantime.kafka.consumer import Run, RunReader, TopicPlace
 from meantime.kafka.settings import Storage
+from meantime.streams.model import PartitionKey
 
 T = TypeVar("T")
 
 POLL_FOR = 0.2
-"""How long a thread waits for a record; a leg that is left is closed this much later at most."""
+"""How long a thread waits for a record; a consumer that is left is closed this much later at most."""
 
 HELD_BYTES = 8 << 20
-"""Most bytes that wait for partitions which are still behind this leg's timeline."""
-
-Key = tuple[str, int]
-"""An event type and a partition of it."""
+"""Most bytes that wait for partitions which are still behind this consumer's timeline."""
 
 TopicPartition = tuple[str, int]
 
 
 @dataclass(slots=True, eq=False)
-class Feed:
+class PartitionProgress:
     """Where one partition of a stream is: everything up to `reached` of timeline `order` has been delivered. `held` are
     runs of later timelines that came early."""
 
-    key: Key
+    key: PartitionKey
     order: int
     reached: int
     held: dict[int, list[Run]] = field(default_factory=dict)
-    legs: dict[int, "Leg"] = field(default_factory=dict)
+    consumers: dict[int, "SharedConsumer"] = field(default_factory=dict)
 
 
-class Leg:
+class SharedConsumer:
     """Everything here happens on the event loop; only the consumer's own calls are made in threads, one after the other,
     because a consumer keeps other calls waiting while it is being polled."""
 
-    def __init__(self, threads: Executor, deliver: Callable[["Leg", list[Run]], None]) -> None:
+    def __init__(self, threads: Executor, deliver: Callable[["SharedConsumer", list[Run]], None]) -> None:
         self._threads = threads
         self._deliver = deliver
         self._gate = asyncio.Event()
-        self._looked_at = asyncio.Event()
+        self._processed = asyncio.Event()
         self._left = False
         self._failure: Exception | None = None
         self._changes: list[tuple[list[TopicPlace], list[TopicPartition]]] = []
         self._live: set[TopicPartition] = set()
-        self.places: dict[TopicPartition, tuple[Feed, int]] = {}
+        self.places: dict[TopicPartition, tuple[PartitionProgress, int]] = {}
         self.held_bytes = 0
 
-    def add(self, additions: list[tuple[Feed, int, TopicPlace]]) -> None:
-        for feed, order, (topic, partition, _) in additions:
-            self.places[topic, partition] = (feed, order)
-            feed.legs[order] = self
+    def add(self, additions: list[tuple[PartitionProgress, int, TopicPlace]]) -> None:
+        for progress, order, (topic, partition, _) in additions:
+            self.places[topic, partition] = (progress, order)
+            progress.consumers[order] = self
         self._changes.append(([place for _, _, place in additions], []))
         self.regulate()
 
     def drop(self, place: TopicPartition) -> None:
-        """Read this no longer; the leg is left when nothing remains."""
+        """Read this no longer; the consumer is left when nothing remains."""
         if self.places.pop(place, None):
             self._live.discard(place)
             self._changes.append(([], [place]))
@@ -75,13 +73,13 @@ class Leg:
             self.leave()
         self.regulate()
 
-    def reader_of(self, place: TopicPartition) -> tuple[Feed, int] | None:
+    def reader_of(self, place: TopicPartition) -> tuple[PartitionProgress, int] | None:
         """Who reads this place and in which timeline; None for what comes late for somebody who has gone."""
         return self.places.get(place) if place in self._live else None
 
     def regulate(self) -> None:
         """Take records only if somebody has got here, and not more than the others can let wait."""
-        wanted = any(feed.order >= order for feed, order in self.places.values()) and self.held_bytes < HELD_BYTES
+        wanted = any(progress.order >= order for progress, order in self.places.values()) and self.held_bytes < HELD_BYTES
         if wanted or self._changes or self._left:
             self._gate.set()
         else:
@@ -92,16 +90,16 @@ class Leg:
         if self._failure is not None:
             raise StorageUnavailable(f"the storage cannot be read any further: {self._failure}") from self._failure
 
-    def looked_at(self) -> None:
-        self._looked_at.set()
+    def processed(self) -> None:
+        self._processed.set()
 
     def leave(self) -> None:
         self._left = True
         self._gate.set()
-        self._looked_at.set()
+        self._processed.set()
 
     async def run(self, storage: Storage, foreign: list[str], *, timed: bool = False) -> None:
-        """Take chunk after chunk until the leg is left, then close it."""
+        """Take chunk after chunk until the consumer is left, then close it."""
         reader: RunReader | None = None
         try:
             reader = await self._in_thread(partial(RunReader, storage, foreign, timed=timed))
@@ -130,9 +128,9 @@ class Leg:
     async def _take(self, reader: RunReader) -> None:
         runs = await self._in_thread(reader.take, POLL_FOR)
         if runs and not self._left:
-            self._looked_at.clear()
+            self._processed.clear()
             self._deliver(self, runs)
-            await self._looked_at.wait()
+            await self._processed.wait()
 
     async def _in_thread(self, work: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)

@@ -7,22 +7,22 @@ from prometheus_client import Counter
 
 from meantime.errors import BadCursor, Invalid
 from meantime.metrics import REGISTRY
-from meantime.streams.cursors import Cursor, Place, track
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.model import GivenPlace, Subscription
-from meantime.streams.subscriptions.store import Moved, stored
+from meantime.streams.cursors import Cursor, NamedPosition, partition_timelines
+from meantime.streams.model import PartitionKey
+from meantime.streams.subscriptions.model import GivenSubscriptionCursor, Subscription
+from meantime.streams.subscriptions.store import CommitResult, stored
 from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 COMMITS = Counter("meantime_commits_total", "Cursors committed.", registry=REGISTRY)
 
 
 async def commit(
-    subscriptions: Subscriptions, subscription: Subscription, stream_id: str, given: Sequence[GivenPlace]
+    subscriptions: Subscriptions, subscription: Subscription, stream_id: str, given: Sequence[GivenSubscriptionCursor]
 ) -> list[bool]:
     """Whether each cursor moved, in order. A stream that does not hold one of the partitions commits nothing."""
     stream = _stream_id(stream_id)
     wanted = [await _checked(subscriptions, subscription, stream, place) for place in given]
-    highest: dict[Key, Cursor] = {}
+    highest: dict[PartitionKey, Cursor] = {}
     for key, cursor in wanted:
         highest[key] = max(cursor, highest.get(key, cursor))
     moved = await subscriptions.store.commit(subscription.id, stream, subscriptions.node_id, highest)
@@ -41,16 +41,16 @@ def _stream_id(text: str) -> UUID:
 
 
 async def _checked(
-    subscriptions: Subscriptions, subscription: Subscription, stream_id: UUID, given: GivenPlace
-) -> tuple[Key, Cursor]:
+    subscriptions: Subscriptions, subscription: Subscription, stream_id: UUID, given: GivenSubscriptionCursor
+) -> tuple[PartitionKey, Cursor]:
     key, place = await subscriptions.parsed(subscription.event_types, given)
-    if isinstance(place, Place):
+    if isinstance(place, NamedPosition):
         raise BadCursor("malformed", f"{given.offset!r} cannot be committed: use the cursor of a batch")
     catalog = subscriptions.reading.catalog
     entry = await catalog.entry(key[0])
     if place.order > entry.active.order:
         entry = await catalog.reload(key[0])
-    track(entry.timelines, key[1]).settled(place)
+    partition_timelines(entry.timelines, key[1]).settled(place)
     stream = subscriptions.streams.get(stream_id)
     reached = stream.reached(key) if stream is not None else None
     if reached is None:
@@ -60,14 +60,14 @@ async def _checked(
     return key, stored(place)
 
 
-def _tell(subscriptions: Subscriptions, stream_id: UUID, key: Key, cursor: Cursor, outcome: Moved) -> None:
+def _tell(subscriptions: Subscriptions, stream_id: UUID, key: PartitionKey, cursor: Cursor, outcome: CommitResult) -> None:
     if outcome.moved:
         COMMITS.inc()
         if (stream := subscriptions.streams.get(stream_id)) is not None:
             stream.commit(key, cursor)
 
 
-def _results(wanted: Sequence[tuple[Key, Cursor]], moved: dict[Key, Moved]) -> list[bool]:
+def _results(wanted: Sequence[tuple[PartitionKey, Cursor]], moved: dict[PartitionKey, CommitResult]) -> list[bool]:
     """A cursor was committed if it went beyond everything before it."""
     reached = {key: outcome.before for key, outcome in moved.items()}
     results = []

@@ -5,12 +5,12 @@ from typing import Any
 from uuid import UUID
 
 from meantime.streams.cursors import Cursor
+from meantime.streams.model import PartitionKey
 from meantime.streams.reading.limits import StreamLimits
-from meantime.streams.reading.shared_consumer import Key
 
 
 @dataclass(frozen=True, slots=True)
-class GivenPlace:
+class GivenSubscriptionCursor:
     """A place in one of several event types, as a client said it."""
 
     event_type: str | None
@@ -19,14 +19,14 @@ class GivenPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class SubscriptionDraft:
     """A subscription as a client asks for it."""
 
     owning_application: str
     event_types: tuple[str, ...]
     consumer_group: str = "default"
     read_from: str = "end"
-    initial_cursors: tuple[GivenPlace, ...] = ()
+    initial_cursors: tuple[GivenSubscriptionCursor, ...] = ()
     access: Any = None
 
 
@@ -37,7 +37,7 @@ class Subscription:
     event_types: tuple[str, ...]
     consumer_group: str
     read_from: str
-    initial_cursors: tuple[GivenPlace, ...]
+    initial_cursors: tuple[GivenSubscriptionCursor, ...]
     access: Any
     created_at_ms: int
     updated_at_ms: int
@@ -47,20 +47,20 @@ class Subscription:
 class Committed:
     """How far a partition has been committed, and by which stream on which node it is being read."""
 
-    key: Key
+    key: PartitionKey
     cursor: Cursor
     stream_id: UUID | None = None
     node_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOptions:
+class SubscriptionStreamOptions:
     """What a client asks of a stream of a subscription; without partitions they are assigned."""
 
     limits: StreamLimits
     max_uncommitted: int = 10
     commit_for: float = 60.0
-    direct: frozenset[Key] | None = None
+    direct: frozenset[PartitionKey] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,44 +9,48 @@ from dataclasses import dataclass
 
 from meantime.errors import Conflict
 from meantime.sharing import plan_shares
-from meantime.streams.reading.shared_consumer import Key
+from meantime.streams.model import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """A connected stream. `seat` grows with the time of joining; `direct` are partitions that it asked for by name."""
+class ConnectedStream:
+    """A connected stream. `sequence` grows with the time of joining; `direct` are partitions that it asked for by name."""
 
     stream_id: str
-    seat: str
-    direct: frozenset[Key] | None = None
+    sequence: str
+    direct: frozenset[PartitionKey] | None = None
 
 
-def plan(partitions: Collection[Key], readers: Sequence[Reader], owners: Mapping[Key, str]) -> dict[Key, str]:
+def plan(
+    partitions: Collection[PartitionKey], readers: Sequence[ConnectedStream], owners: Mapping[PartitionKey, str]
+) -> dict[PartitionKey, str]:
     """The stream that each partition should belong to; partitions that nobody can take are left out."""
     asked_for = _directly(partitions, readers)
     left = sorted(key for key in partitions if key not in asked_for)
     return asked_for | _dealt(left, [reader for reader in readers if reader.direct is None], owners)
 
 
-def _directly(partitions: Collection[Key], readers: Sequence[Reader]) -> dict[Key, str]:
-    planned: dict[Key, str] = {}
-    for reader in sorted(readers, key=lambda reader: reader.seat):
+def _directly(partitions: Collection[PartitionKey], readers: Sequence[ConnectedStream]) -> dict[PartitionKey, str]:
+    planned: dict[PartitionKey, str] = {}
+    for reader in sorted(readers, key=lambda reader: reader.sequence):
         for key in reader.direct or ():
             if key in partitions:
                 planned.setdefault(key, reader.stream_id)
     return planned
 
 
-def _dealt(partitions: list[Key], readers: list[Reader], owners: Mapping[Key, str]) -> dict[Key, str]:
-    streams = {reader.seat: reader.stream_id for reader in readers}
-    held = {seat: [key for key in partitions if owners.get(key) == stream_id] for seat, stream_id in streams.items()}
+def _dealt(
+    partitions: list[PartitionKey], readers: list[ConnectedStream], owners: Mapping[PartitionKey, str]
+) -> dict[PartitionKey, str]:
+    streams = {reader.sequence: reader.stream_id for reader in readers}
+    held = {sequence: [key for key in partitions if owners.get(key) == stream_id] for sequence, stream_id in streams.items()}
     shares = plan_shares(streams, partitions, held)
-    return {key: streams[seat] for seat, keys in shares.items() for key in keys}
+    return {key: streams[sequence] for sequence, keys in shares.items() for key in keys}
 
 
-def check_seat(partitions: Collection[Key], readers: Sequence[Reader], me: Reader) -> None:
+def check_free_slot(partitions: Collection[PartitionKey], readers: Sequence[ConnectedStream], me: ConnectedStream) -> None:
     """Raise Conflict unless there is something to read for `me`, who has just joined."""
-    earlier = [reader for reader in readers if reader.seat < me.seat]
+    earlier = [reader for reader in readers if reader.sequence < me.sequence]
     if len(earlier) >= len(partitions):
         raise Conflict(f"no free slots: all {len(partitions)} partitions of this subscription have their readers")
     taken = set(_directly(partitions, earlier))

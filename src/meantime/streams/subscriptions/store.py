@@ -15,15 +15,15 @@ from psycopg.types.json import Jsonb
 from meantime.database.pool import Database
 from meantime.database.queries import load
 from meantime.streams.cursors import Cursor
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.model import Committed, Draft, GivenPlace, Subscription
+from meantime.streams.model import PartitionKey
+from meantime.streams.subscriptions.model import Committed, GivenSubscriptionCursor, Subscription, SubscriptionDraft
 
 COMMITS_CHANNEL = "meantime_commits"
 SUBSCRIPTIONS_CHANNEL = "meantime_subscriptions"
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class CommitResult:
     """What a commit did to a partition: who held it, where it was before, whether it has moved."""
 
     stream_id: UUID | None
@@ -36,7 +36,7 @@ class SubscriptionStore:
         self._database = database
         self._queries = load("meantime.streams.subscriptions", "queries.sql")
 
-    async def insert(self, id: UUID, draft: Draft, now_ms: int) -> tuple[Subscription | None, bool]:
+    async def insert(self, id: UUID, draft: SubscriptionDraft, now_ms: int) -> tuple[Subscription | None, bool]:
         """The subscription, and whether it is a new one; None when an event type does not exist."""
         params = _draft(draft) | {"id": id, "now_ms": now_ms}
         async with self._database.transaction() as connection:
@@ -47,7 +47,7 @@ class SubscriptionStore:
         row = await self._database.fetch_one(self._queries["same_subscription"], params)
         return (None if row is None else _subscription(row)), inserted.rowcount == 1
 
-    async def same(self, draft: Draft) -> Subscription | None:
+    async def same(self, draft: SubscriptionDraft) -> Subscription | None:
         row = await self._database.fetch_one(self._queries["same_subscription"], _draft(draft))
         return None if row is None else _subscription(row)
 
@@ -73,18 +73,18 @@ class SubscriptionStore:
     async def delete(self, id: UUID) -> bool:
         return bool(await self._database.fetch_all(self._queries["delete_subscription"], {"id": id}))
 
-    async def cursors(self, id: UUID) -> dict[Key, Committed]:
+    async def cursors(self, id: UUID) -> dict[PartitionKey, Committed]:
         rows = await self._database.fetch_all(self._queries["cursors"], {"id": id})
         return {(row["event_type"], row["partition"]): _committed(row) for row in rows}
 
-    async def initialise(self, id: UUID, places: Mapping[Key, Cursor]) -> None:
+    async def initialise(self, id: UUID, places: Mapping[PartitionKey, Cursor]) -> None:
         await self._database.execute(self._queries["initialise_cursors"], {"id": id} | _arrays(places))
 
-    async def reset(self, id: UUID, places: Mapping[Key, Cursor]) -> None:
+    async def reset(self, id: UUID, places: Mapping[PartitionKey, Cursor]) -> None:
         await self._database.execute(self._queries["reset_cursors"], {"id": id} | _arrays(places))
 
     async def claim(
-        self, id: UUID, key: Key, stream_id: UUID, node_id: str, claim: int, *, forced: bool = False
+        self, id: UUID, key: PartitionKey, stream_id: UUID, node_id: str, claim: int, *, forced: bool = False
     ) -> Cursor | None:
         """Make the stream the one that may commit; where it has to go on, or None when a newer claim stands."""
         params = {"id": id, "event_type": key[0], "partition": key[1], "stream_id": stream_id}
@@ -92,11 +92,13 @@ class SubscriptionStore:
         row = await self._database.fetch_one(self._queries["claim_cursor"], params)
         return None if row is None else Cursor(row["ord"], row["committed_offset"])
 
-    async def release(self, id: UUID, key: Key, stream_id: UUID) -> None:
+    async def release(self, id: UUID, key: PartitionKey, stream_id: UUID) -> None:
         params = {"id": id, "event_type": key[0], "partition": key[1], "stream_id": stream_id}
         await self._database.execute(self._queries["release_cursor"], params)
 
-    async def commit(self, id: UUID, stream_id: UUID, node_id: str, places: Mapping[Key, Cursor]) -> dict[Key, Moved]:
+    async def commit(
+        self, id: UUID, stream_id: UUID, node_id: str, places: Mapping[PartitionKey, Cursor]
+    ) -> dict[PartitionKey, CommitResult]:
         params = {"id": id, "stream_id": stream_id, "node_id": node_id} | _arrays(places)
         rows = await self._database.fetch_all(self._queries["commit_cursors"], params)
         return {(row["event_type"], row["partition"]): _moved(row) for row in rows}
@@ -107,7 +109,7 @@ def stored(cursor: Cursor) -> Cursor:
     return Cursor(max(cursor.order, 1), cursor.offset)
 
 
-def _arrays(places: Mapping[Key, Cursor]) -> dict[str, Sequence[str] | Sequence[int]]:
+def _arrays(places: Mapping[PartitionKey, Cursor]) -> dict[str, Sequence[str] | Sequence[int]]:
     kept = [stored(cursor) for cursor in places.values()]
     return {
         "event_types": [event_type for event_type, _ in places],
@@ -117,7 +119,7 @@ def _arrays(places: Mapping[Key, Cursor]) -> dict[str, Sequence[str] | Sequence[
     }
 
 
-def _draft(draft: Draft) -> dict[str, Any]:
+def _draft(draft: SubscriptionDraft) -> dict[str, Any]:
     event_types = sorted(set(draft.event_types))
     return {
         "owning_application": draft.owning_application,
@@ -137,7 +139,7 @@ def _subscription(row: Mapping[str, Any]) -> Subscription:
         event_types=tuple(row["event_types"]),
         consumer_group=row["consumer_group"],
         read_from=row["read_from"],
-        initial_cursors=tuple(GivenPlace(**place) for place in row["initial_cursors"]),
+        initial_cursors=tuple(GivenSubscriptionCursor(**place) for place in row["initial_cursors"]),
         access=row["access"],
         created_at_ms=row["created_at_ms"],
         updated_at_ms=row["updated_at_ms"],
@@ -149,5 +151,5 @@ def _committed(row: Mapping[str, Any]) -> Committed:
     return Committed(key, Cursor(row["ord"], row["committed_offset"]), row["stream_id"], row["node_id"])
 
 
-def _moved(row: Mapping[str, Any]) -> Moved:
-    return Moved(row["stream_id"], Cursor(row["ord"] or 0, row["committed_offset"] or 0), row["moved"])
+def _moved(row: Mapping[str, Any]) -> CommitResult:
+    return CommitResult(row["stream_id"], Cursor(row["ord"] or 0, row["committed_offset"] or 0), row["moved"])

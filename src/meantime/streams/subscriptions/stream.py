@@ -18,16 +18,16 @@ import structlog
 
 from meantime.coordination.session import Session, SessionState
 from meantime.errors import BadCursor, Conflict, StorageUnavailable, Unavailable
-from meantime.streams.catalog.catalog import Entry
-from meantime.streams.cursors import Cursor, Place
-from meantime.streams.reading.event_source import Haul
-from meantime.streams.reading.offsets import Offsets
+from meantime.streams.catalog.catalog import CatalogEntry
+from meantime.streams.cursors import Cursor, NamedPosition
+from meantime.streams.model import PartitionKey
+from meantime.streams.reading.event_source import Received
+from meantime.streams.reading.offsets import TimelineOffsets
 from meantime.streams.reading.reader import GRACE_FOR, STREAMED, Reading
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.model import StreamOptions, Subscription
-from meantime.streams.subscriptions.rules import Reader, check_seat, plan
+from meantime.streams.subscriptions.model import Subscription, SubscriptionStreamOptions
+from meantime.streams.subscriptions.rules import ConnectedStream, check_free_slot, plan
 from meantime.streams.subscriptions.store import SubscriptionStore
-from meantime.streams.subscriptions.stream_registry import Seats
+from meantime.streams.subscriptions.stream_registry import StreamRegistry
 from meantime.streams.subscriptions.uncommitted import HeldPartition, SubscriptionBatcher, next_overdue_at, overdue
 
 log = structlog.get_logger(__name__)
@@ -45,17 +45,19 @@ class Host(Protocol):
     store: SubscriptionStore
     session: Session
 
-    async def keys(self, subscription: Subscription) -> list[Key]: ...
+    async def keys(self, subscription: Subscription) -> list[PartitionKey]: ...
 
 
 class SubscriptionStream:
-    def __init__(self, host: Host, subscription: Subscription, options: StreamOptions, seats: Seats, id: UUID) -> None:
+    def __init__(
+        self, host: Host, subscription: Subscription, options: SubscriptionStreamOptions, registry: StreamRegistry, id: UUID
+    ) -> None:
         self.id = id
         self.subscription = subscription
         self._host = host
         self._options = options
-        self._seats = seats
-        self._seat = ""
+        self._registry = registry
+        self._sequence = ""
         self._source = host.reading.source()
         self._batcher = SubscriptionBatcher(id, options.limits, options.max_uncommitted)
         self._ends_at = _now() + options.limits.timeout_for
@@ -105,37 +107,37 @@ class SubscriptionStream:
                 async with asyncio.timeout(wait_for):
                     await self._room.wait()
             return
-        haul = await self._source.next(wait_for)
-        self._add(haul)
-        if haul.gone:
+        received = await self._source.next(wait_for)
+        self._add(received)
+        if received.gone:
             self.end("an event type was deleted")
-        for key in set(haul.lost):
+        for key in set(received.lost):
             await self._skip_what_expired(key)
 
-    def _add(self, haul: Haul) -> None:
-        for piece in haul.pieces:
-            held = self._batcher.partitions.get(piece.key)
+    def _add(self, received: Received) -> None:
+        for chunk in received.chunks:
+            held = self._batcher.partitions.get(chunk.key)
             if held is not None:
-                held.buffer.append(piece.order, piece.first, piece.values)
-                STREAMED.labels(piece.key[0]).inc(len(piece.values))
+                held.buffer.append(chunk.order, chunk.first, chunk.values)
+                STREAMED.labels(chunk.key[0]).inc(len(chunk.values))
 
-    async def _skip_what_expired(self, key: Key) -> None:
+    async def _skip_what_expired(self, key: PartitionKey) -> None:
         if key not in self._batcher.partitions:
             return
         self._log.warning("events_expired_unread", event_type=key[0], partition=key[1])
         entry = await self._host.reading.catalog.reload(key[0])
-        oldest = await self._host.reading.offsets(entry).readable(key[1], Place.BEGIN)
+        oldest = await self._host.reading.offsets(entry).readable(key[1], NamedPosition.BEGIN)
         self._source.drop([key])
         await self._source.add({key: oldest})
 
     # Commits and ends, from wherever they come
 
-    def reached(self, key: Key) -> Cursor | None:
+    def reached(self, key: PartitionKey) -> Cursor | None:
         """The last place that the client was sent; None if the stream does not hold the partition."""
         held = self._batcher.partitions.get(key)
         return None if held is None else held.reached
 
-    def commit(self, key: Key, cursor: Cursor) -> None:
+    def commit(self, key: PartitionKey, cursor: Cursor) -> None:
         held = self._batcher.partitions.get(key)
         if held is not None:
             held.commit(cursor, _now())
@@ -159,24 +161,24 @@ class SubscriptionStream:
     # Claims and deadlines, whatever the client does
 
     async def join(self) -> None:
-        """Take a seat, unless there is nothing left to read or the cursors are being reset."""
+        """Register this stream, unless there is nothing left to read or the cursors are being reset."""
         direct = self._options.direct
-        self._seat = await self._seats.join(self.id, self._host.node_id, direct)
+        self._sequence = await self._registry.join(self.id, self._host.node_id, direct)
         try:
-            await self._seats.look()
-            if self._seats.resetting:
+            await self._registry.look()
+            if self._registry.resetting:
                 raise Conflict("the cursors of this subscription are being reset; try again when that is done")
-            me = Reader(str(self.id), self._seat, direct)
-            check_seat(await self._host.keys(self.subscription), self._seats.readers, me)
+            me = ConnectedStream(str(self.id), self._sequence, direct)
+            check_free_slot(await self._host.keys(self.subscription), self._registry.readers, me)
         except BaseException:
-            await self._seats.leave(self._seat)
+            await self._registry.leave(self._sequence)
             raise
 
     async def run(self) -> None:
         """Until the stream has ended and everything it held is committed or given up."""
         stop_listening = self._host.session.on_change(self._session_changed)
         try:
-            async with self._seats.following(self._attention.set):
+            async with self._registry.following(self._attention.set):
                 while await self._look_after():
                     await self._until_attention()
         finally:
@@ -198,7 +200,7 @@ class SubscriptionStream:
     async def _round(self, now: float) -> bool:
         self._judge(now)
         if self._over.is_set() or self._client_gone:
-            await self._leave_seat()
+            await self._leave_registry()
         else:
             await self._follow_plan()
         for held in list(self._batcher.partitions.values()):
@@ -207,7 +209,7 @@ class SubscriptionStream:
         return bool(self._batcher.partitions) or not (self._over.is_set() or self._client_gone)
 
     def _judge(self, now: float) -> None:
-        if self._seats.resetting:
+        if self._registry.resetting:
             self.end("the cursors are being reset")
             return
         late = [held for held in overdue(self._batcher.partitions, self._options.commit_for, now) if not held.leaving]
@@ -220,9 +222,9 @@ class SubscriptionStream:
         return overdue_at is None or overdue_at <= now
 
     async def _follow_plan(self) -> None:
-        owners, readers = self._seats.owners, self._seats.readers
-        if not any(reader.seat == self._seat for reader in readers):
-            self.end("its seat is gone")
+        owners, readers = self._registry.owners, self._registry.readers
+        if not any(reader.sequence == self._sequence for reader in readers):
+            self.end("its registration is gone")
             return
         planned = plan(await self._host.keys(self.subscription), readers, owners)
         mine = {key for key, stream_id in planned.items() if stream_id == str(self.id)}
@@ -230,9 +232,9 @@ class SubscriptionStream:
             held.leaving = key not in mine
         await self._take([key for key in sorted(mine) if key not in self._batcher.partitions and key not in owners])
 
-    async def _take(self, keys: list[Key]) -> None:
-        starts: dict[Key, Cursor] = {}
-        lookups: dict[str, Offsets] = {}
+    async def _take(self, keys: list[PartitionKey]) -> None:
+        starts: dict[PartitionKey, Cursor] = {}
+        lookups: dict[str, TimelineOffsets] = {}
         for key in keys:
             committed = await self._claim(key)
             if committed is None:
@@ -240,7 +242,7 @@ class SubscriptionStream:
             try:
                 starts[key] = await self._start(lookups, key, committed)
             except BaseException:
-                await self._seats.give_up(key)
+                await self._registry.give_up(key)
                 raise
             self._batcher.partitions[key] = HeldPartition(key, committed, starts[key], _now())
         if starts:
@@ -248,20 +250,20 @@ class SubscriptionStream:
             self._log.info("partitions_taken", partitions=[f"{event_type}:{partition}" for event_type, partition in starts])
             self._wake()
 
-    async def _claim(self, key: Key) -> Cursor | None:
+    async def _claim(self, key: PartitionKey) -> Cursor | None:
         """Hold the partition in ZooKeeper, then in PostgreSQL, where commits are checked."""
-        number = await self._seats.take(key, self.id)
+        number = await self._registry.take(key, self.id)
         if number is None:
             return None
         claim = (self.subscription.id, key, self.id, self._host.node_id, number)
         committed = await self._host.store.claim(*claim)
-        if committed is None and await self._seats.holds(key, self.id) == number:
+        if committed is None and await self._registry.holds(key, self.id) == number:
             committed = await self._host.store.claim(*claim, forced=True)
         if committed is None:
-            await self._seats.give_up(key)
+            await self._registry.give_up(key)
         return committed
 
-    async def _start(self, lookups: dict[str, Offsets], key: Key, committed: Cursor) -> Cursor:
+    async def _start(self, lookups: dict[str, TimelineOffsets], key: PartitionKey, committed: Cursor) -> Cursor:
         name, partition = key
         if name not in lookups:
             lookups[name] = self._host.reading.offsets(await self._host.reading.catalog.entry(name))
@@ -270,21 +272,21 @@ class SubscriptionStream:
             return await offsets.readable(partition, as_known(offsets.entry, committed))
         except BadCursor as unreadable:
             self._log.warning("committed_place_is_gone", event_type=name, partition=partition, why=unreadable.reason)
-            return await offsets.readable(partition, Place.BEGIN)
+            return await offsets.readable(partition, NamedPosition.BEGIN)
 
     async def _give_up(self, held: HeldPartition) -> None:
         self._batcher.partitions.pop(held.key, None)
         self._source.drop([held.key])
         with suppress(StorageUnavailable):
             await self._host.store.release(self.subscription.id, held.key, self.id)
-        await self._seats.give_up(held.key)
+        await self._registry.give_up(held.key)
         self._room.set()
 
-    async def _leave_seat(self) -> None:
+    async def _leave_registry(self) -> None:
         """From now on others may plan without this stream; its partitions follow when they are committed."""
-        if self._seat:
-            seat, self._seat = self._seat, ""
-            await self._seats.leave(seat)
+        if self._sequence:
+            sequence, self._sequence = self._sequence, ""
+            await self._registry.leave(sequence)
         for held in self._batcher.partitions.values():
             held.leaving = True
 
@@ -299,7 +301,7 @@ class SubscriptionStream:
             self.end("the ZooKeeper session was lost")
 
 
-def as_known(entry: Entry, committed: Cursor) -> Cursor:
+def as_known(entry: CatalogEntry, committed: Cursor) -> Cursor:
     """A committed cursor as its event type shows it: a fake timeline has no number yet."""
     return Cursor(0, committed.offset) if entry.timelines[0].fake else committed
 

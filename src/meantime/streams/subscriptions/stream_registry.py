@@ -1,6 +1,6 @@
 """The streams of a subscription, as they see each other in ZooKeeper, on whatever nodes they are.
 
-    <root>/subscriptions/<id>/sessions/<seat>            ephemeral: a connected stream, and the partitions it asked for
+    <root>/subscriptions/<id>/sessions/<sequence>        ephemeral: a connected stream, and the partitions it asked for
     <root>/subscriptions/<id>/owners/<event type>:<p>    ephemeral: the stream that holds a partition
     <root>/subscriptions/<id>/reset                      ephemeral: cursors are being reset, every stream has to end
 
@@ -16,35 +16,35 @@ from uuid import UUID
 import msgspec
 
 from meantime.coordination.session import Session
-from meantime.coordination.views import Directory
+from meantime.coordination.views import ChildrenView
 from meantime.errors import Conflict, CoordinationLost, NotFound
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.rules import Reader
+from meantime.streams.model import PartitionKey
+from meantime.streams.subscriptions.rules import ConnectedStream
 from meantime.tasks import running
 
 
-class SeatNode(msgspec.Struct, frozen=True):
+class StreamNode(msgspec.Struct, frozen=True):
     stream_id: str
     node_id: str
-    direct: list[Key] | None = None
+    direct: list[PartitionKey] | None = None
 
 
-class Seats:
+class StreamRegistry:
     """One subscription's part of ZooKeeper. `changed` is called after every change of what can be seen here."""
 
     def __init__(self, session: Session, id: UUID) -> None:
         self._session = session
         self._root = session.layout.subscription(str(id))
-        self._sessions = Directory(session, f"{self._root}/sessions")
-        self._owners = Directory(session, f"{self._root}/owners")
-        self._top = Directory(session, self._root)
+        self._sessions = ChildrenView(session, f"{self._root}/sessions")
+        self._owners = ChildrenView(session, f"{self._root}/owners")
+        self._top = ChildrenView(session, self._root)
 
     @property
-    def readers(self) -> list[Reader]:
-        return [_reader(seat, data) for seat, data in sorted(self._sessions.current.items())]
+    def readers(self) -> list[ConnectedStream]:
+        return [_reader(sequence, data) for sequence, data in sorted(self._sessions.current.items())]
 
     @property
-    def owners(self) -> dict[Key, str]:
+    def owners(self) -> dict[PartitionKey, str]:
         return {_key(name): data.decode() for name, data in self._owners.current.items()}
 
     @property
@@ -56,20 +56,20 @@ class Seats:
         for directory in (self._top, self._sessions, self._owners):
             await directory.refresh()
 
-    async def join(self, stream_id: UUID, node_id: str, direct: frozenset[Key] | None) -> str:
-        """Take a seat; returns it."""
-        node = SeatNode(str(stream_id), node_id, None if direct is None else sorted(direct))
+    async def join(self, stream_id: UUID, node_id: str, direct: frozenset[PartitionKey] | None) -> str:
+        """Register a stream; returns its sequence number, which is the name of its node."""
+        node = StreamNode(str(stream_id), node_id, None if direct is None else sorted(direct))
         await self._session.ensure(f"{self._root}/owners")
         path = await self._session.create(
             f"{self._root}/sessions/", msgspec.json.encode(node), ephemeral=True, sequence=True
         )
         return path.rpartition("/")[2]
 
-    async def leave(self, seat: str) -> None:
+    async def leave(self, sequence: str) -> None:
         with suppress(CoordinationLost):
-            await self._session.discard(f"{self._root}/sessions/{seat}")
+            await self._session.discard(f"{self._root}/sessions/{sequence}")
 
-    async def take(self, key: Key, stream_id: UUID) -> int | None:
+    async def take(self, key: PartitionKey, stream_id: UUID) -> int | None:
         """Hold the partition; the number that fences earlier holders off, or None when somebody has it."""
         path = self._owner(key)
         await self._session.settle(path)
@@ -79,20 +79,20 @@ class Seats:
             return None
         return await self.holds(key, stream_id)
 
-    async def holds(self, key: Key, stream_id: UUID) -> int | None:
+    async def holds(self, key: PartitionKey, stream_id: UUID) -> int | None:
         try:
             node = await self._session.get(self._owner(key))
         except NotFound:
             return None
         return node.created_zxid if node.data == str(stream_id).encode() and node.owner == self._session.id else None
 
-    async def give_up(self, key: Key) -> None:
+    async def give_up(self, key: PartitionKey) -> None:
         with suppress(CoordinationLost):
             await self._session.discard(self._owner(key))
 
     @asynccontextmanager
     async def reset(self) -> AsyncIterator[None]:
-        """Make every stream end and none begin while the block runs; Conflict when somebody else is at it."""
+        """Make every stream end and none begin while the block runs; Conflict when another reset is running."""
         path = f"{self._root}/reset"
         await self._session.settle(path)
         try:
@@ -106,7 +106,7 @@ class Seats:
                 await self._session.discard(path)
 
     async def until_empty(self, wait_for: float) -> bool:
-        """Wait until no stream has a seat or a partition."""
+        """Wait until no stream is registered or holds a partition."""
         changed = asyncio.Event()
         try:
             async with asyncio.timeout(wait_for), self.following(changed.set):
@@ -128,19 +128,19 @@ class Seats:
         async with AsyncExitStack() as opened:
             for directory in (self._top, self._sessions, self._owners):
                 directory.on_change(changed)
-                await opened.enter_async_context(running(directory.run(), name="seats"))
+                await opened.enter_async_context(running(directory.run(), name="stream registry"))
             yield
 
-    def _owner(self, key: Key) -> str:
+    def _owner(self, key: PartitionKey) -> str:
         return f"{self._root}/owners/{key[0]}:{key[1]}"
 
 
-def _key(name: str) -> Key:
+def _key(name: str) -> PartitionKey:
     event_type, _, partition = name.rpartition(":")
     return event_type, int(partition)
 
 
-def _reader(seat: str, data: bytes) -> Reader:
-    node = msgspec.json.decode(data, type=SeatNode)
+def _reader(sequence: str, data: bytes) -> ConnectedStream:
+    node = msgspec.json.decode(data, type=StreamNode)
     direct = None if node.direct is None else frozenset(node.direct)
-    return Reader(node.stream_id, seat, direct)
+    return ConnectedStream(node.stream_id, sequence, direct)

@@ -4,7 +4,7 @@ Streams hear of commits that reached another node through PostgreSQL; while that
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,16 +16,22 @@ from meantime.coordination.session import Session
 from meantime.database.pool import Database
 from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
 from meantime.streams.catalog.catalog import News
-from meantime.streams.cursors import Cursor, Place, parse, parse_partition
+from meantime.streams.cursors import Cursor, NamedPosition, parse, parse_partition
+from meantime.streams.model import PartitionKey
 from meantime.streams.reading.limits import MOST_COMMIT_FOR
-from meantime.streams.reading.offsets import Offsets
+from meantime.streams.reading.offsets import TimelineOffsets
 from meantime.streams.reading.reader import Reading
-from meantime.streams.reading.shared_consumer import Key
-from meantime.streams.subscriptions.model import Committed, Draft, GivenPlace, StreamOptions, Subscription
+from meantime.streams.subscriptions.model import (
+    Committed,
+    GivenSubscriptionCursor,
+    Subscription,
+    SubscriptionDraft,
+    SubscriptionStreamOptions,
+)
 from meantime.streams.subscriptions.store import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
 from meantime.streams.subscriptions.stream import SubscriptionStream
-from meantime.streams.subscriptions.stream_registry import Seats
-from meantime.tasks import end, running
+from meantime.streams.subscriptions.stream_registry import StreamRegistry
+from meantime.tasks import TaskSet, running
 
 log = structlog.get_logger(__name__)
 
@@ -44,13 +50,13 @@ class Subscriptions:
         self.streams: dict[UUID, SubscriptionStream] = {}
         self._news = news
         self.clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         news.subscribe(COMMITS_CHANNEL, self._commit_heard)
         news.subscribe(SUBSCRIPTIONS_CHANNEL, self._deletion_heard)
 
     # Life
 
-    async def create(self, draft: Draft) -> tuple[Subscription, bool]:
+    async def create(self, draft: SubscriptionDraft) -> tuple[Subscription, bool]:
         """The subscription, and whether it is new: owner, event types and group make it the same one."""
         known = await self.store.same(draft)
         if known is not None:
@@ -81,9 +87,9 @@ class Subscriptions:
         if not await self.store.delete(subscription.id):
             raise NotFound(f"subscription {str(subscription.id)!r} does not exist")
         self._deletion_heard(str(subscription.id))
-        self._spawn(self._clear_away(subscription.id))
+        self._tasks.start(self._clear_away(subscription.id), f"clear away {subscription.id}")
 
-    async def keys(self, subscription: Subscription) -> list[Key]:
+    async def keys(self, subscription: Subscription) -> list[PartitionKey]:
         """All partitions of all its event types."""
         return [
             (name, partition)
@@ -93,21 +99,21 @@ class Subscriptions:
 
     # Streams
 
-    async def open_stream(self, subscription: Subscription, options: StreamOptions) -> SubscriptionStream:
+    async def open_stream(self, subscription: Subscription, options: SubscriptionStreamOptions) -> SubscriptionStream:
         self.reading.enter()
         try:
             await self.initialised(subscription)
-            stream = SubscriptionStream(self, subscription, options, self.seats(subscription.id), uuid4())
+            stream = SubscriptionStream(self, subscription, options, self.registry(subscription.id), uuid4())
             await stream.join()
         except BaseException:
             self.reading.leave()
             raise
         self.streams[stream.id] = stream
-        self._spawn(self._run(stream))
+        self._tasks.start(self._run(stream), f"subscription stream {stream.id}")
         return stream
 
-    def seats(self, id: UUID) -> Seats:
-        return Seats(self.session, id)
+    def registry(self, id: UUID) -> StreamRegistry:
+        return StreamRegistry(self.session, id)
 
     async def _run(self, stream: SubscriptionStream) -> None:
         try:
@@ -117,31 +123,31 @@ class Subscriptions:
 
     # Cursors
 
-    async def initialised(self, subscription: Subscription) -> dict[Key, Committed]:
+    async def initialised(self, subscription: Subscription) -> dict[PartitionKey, Committed]:
         """The committed cursors; where a partition has none yet, it begins where the subscription says."""
         known = await self.store.cursors(subscription.id)
         missing = [key for key in await self.keys(subscription) if key not in known]
         if not missing:
             return known
         given = dict(await self._parsed(subscription.event_types, subscription.initial_cursors))
-        usual = Place.END if subscription.read_from == "end" else Place.BEGIN
-        lookups: dict[str, Offsets] = {}
+        usual = NamedPosition.END if subscription.read_from == "end" else NamedPosition.BEGIN
+        lookups: dict[str, TimelineOffsets] = {}
         places = {key: await self._initial(lookups, key, given.get(key, usual)) for key in missing}
         await self.store.initialise(subscription.id, places)
         return await self.store.cursors(subscription.id)
 
-    async def reset(self, subscription: Subscription, cursors: Sequence[GivenPlace]) -> None:
+    async def reset(self, subscription: Subscription, cursors: Sequence[GivenSubscriptionCursor]) -> None:
         """Close all streams and move the cursors; what was not named stays where it is."""
-        lookups: dict[str, Offsets] = {}
-        places: dict[Key, Cursor] = {}
+        lookups: dict[str, TimelineOffsets] = {}
+        places: dict[PartitionKey, Cursor] = {}
         for key, place in await self._parsed(subscription.event_types, cursors):
             places[key] = await (await self._offsets(lookups, key[0])).readable(key[1], place)
         await self.initialised(subscription)
         if not places:
             return
-        seats = self.seats(subscription.id)
-        async with seats.reset():
-            if not await seats.until_empty(wait_for=MOST_COMMIT_FOR):
+        registry = self.registry(subscription.id)
+        async with registry.reset():
+            if not await registry.until_empty(wait_for=MOST_COMMIT_FOR):
                 raise Unavailable("some streams of this subscription did not end in time")
             await self.store.reset(subscription.id, places)
 
@@ -159,7 +165,7 @@ class Subscriptions:
     def _commit_heard(self, payload: str | None, /) -> None:
         if payload is None:
             for stream in self.streams.values():
-                self._spawn(self.refresh(stream))
+                self._tasks.start(self.refresh(stream), f"refresh {stream.id}")
             return
         stream_id, event_type, partition, order, offset = payload.split(" ")
         if (found := self.streams.get(UUID(stream_id))) is not None:
@@ -180,28 +186,18 @@ class Subscriptions:
                         await self.refresh(stream)
 
     async def _clear_away(self, id: UUID) -> None:
-        seats = self.seats(id)
+        registry = self.registry(id)
         with suppress(CoordinationLost):
-            if await seats.until_empty(wait_for=30.0):
-                await seats.remove()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("subscription_task_failed", exc_info=error)
+            if await registry.until_empty(wait_for=30.0):
+                await registry.remove()
 
     async def stop(self) -> None:
         """End all streams. What they sent can still be committed on other nodes, until somebody takes a partition."""
-        await end(*self._tasks)
+        await self._tasks.end()
 
     # Checks
 
-    async def _check(self, draft: Draft) -> None:
+    async def _check(self, draft: SubscriptionDraft) -> None:
         partitions = 0
         for name in draft.event_types:
             try:
@@ -213,35 +209,41 @@ class Subscriptions:
         if draft.read_from == "cursors":
             await self._check_initial(draft, partitions)
 
-    async def _check_initial(self, draft: Draft, partitions: int) -> None:
+    async def _check_initial(self, draft: SubscriptionDraft, partitions: int) -> None:
         given = await self._parsed(draft.event_types, draft.initial_cursors)
         if len(dict(given)) != len(given):
             raise Invalid("initial_cursors names a partition twice")
         if len(given) != partitions:
             raise Invalid("initial_cursors has to name every partition of every event type")
-        lookups: dict[str, Offsets] = {}
+        lookups: dict[str, TimelineOffsets] = {}
         for key, place in given:
             await (await self._offsets(lookups, key[0])).readable(key[1], place)
 
-    async def _parsed(self, event_types: Collection[str], cursors: Sequence[GivenPlace]) -> list[tuple[Key, Cursor | Place]]:
+    async def _parsed(
+        self, event_types: Collection[str], cursors: Sequence[GivenSubscriptionCursor]
+    ) -> list[tuple[PartitionKey, Cursor | NamedPosition]]:
         return [await self.parsed(event_types, given) for given in cursors]
 
-    async def parsed(self, event_types: Collection[str], given: GivenPlace) -> tuple[Key, Cursor | Place]:
+    async def parsed(
+        self, event_types: Collection[str], given: GivenSubscriptionCursor
+    ) -> tuple[PartitionKey, Cursor | NamedPosition]:
         if given.event_type not in event_types or given.event_type is None:
             raise BadCursor("unknown_event_type", f"{given.event_type!r} does not belong to the subscription")
         partitions = (await self.reading.catalog.event_type(given.event_type)).partitions
         partition = parse_partition(given.partition or "", partitions)
         return (given.event_type, partition), parse(given.offset or "")
 
-    async def _initial(self, lookups: dict[str, Offsets], key: Key, place: Cursor | Place) -> Cursor:
+    async def _initial(
+        self, lookups: dict[str, TimelineOffsets], key: PartitionKey, place: Cursor | NamedPosition
+    ) -> Cursor:
         offsets = await self._offsets(lookups, key[0])
         try:
             return await offsets.readable(key[1], place)
         except BadCursor as bad:
             log.warning("initial_cursor_is_gone", event_type=key[0], partition=key[1], why=bad.reason)
-            return await offsets.readable(key[1], Place.BEGIN)
+            return await offsets.readable(key[1], NamedPosition.BEGIN)
 
-    async def _offsets(self, lookups: dict[str, Offsets], name: str) -> Offsets:
+    async def _offsets(self, lookups: dict[str, TimelineOffsets], name: str) -> TimelineOffsets:
         if name not in lookups:
             lookups[name] = self.reading.offsets(await self.reading.catalog.entry(name))
         return lookups[name]

@@ -11,16 +11,16 @@ from uuid import UUID
 import msgspec
 
 from meantime.streams.cursors import Cursor
+from meantime.streams.model import PartitionKey
 from meantime.streams.reading.batching import MOST_BYTES, Batcher, PartitionOutput
 from meantime.streams.reading.limits import StreamLimits
-from meantime.streams.reading.shared_consumer import Key
 from meantime.streams.reading.stream_format import line
 
 
 class HeldPartition(PartitionOutput):
     """One partition that the stream holds. `place` is where its client is, `_sent` what it has not committed."""
 
-    def __init__(self, key: Key, committed: Cursor, place: Cursor, now: float) -> None:
+    def __init__(self, key: PartitionKey, committed: Cursor, place: Cursor, now: float) -> None:
         super().__init__(key, place, now)
         self.committed = committed
         self.leaving = False
@@ -99,11 +99,11 @@ class SubscriptionBatcher(Batcher[HeldPartition]):
         return b'%b%b%012x"}' % (partition.tail, str(self.stream_id)[:24].encode(), self._lines)
 
 
-def overdue(held: Mapping[Key, HeldPartition], commit_for: float, now: float) -> list[HeldPartition]:
+def overdue(held: Mapping[PartitionKey, HeldPartition], commit_for: float, now: float) -> list[HeldPartition]:
     return [each for each in held.values() if (at := each.overdue_at(commit_for)) is not None and at <= now]
 
 
-def next_overdue_at(held: Mapping[Key, HeldPartition], commit_for: float) -> float | None:
+def next_overdue_at(held: Mapping[PartitionKey, HeldPartition], commit_for: float) -> float | None:
     return min((at for each in held.values() if (at := each.overdue_at(commit_for)) is not None), default=None)
 
 

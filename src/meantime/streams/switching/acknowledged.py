@@ -15,26 +15,26 @@ from meantime.errors import MeantimeError
 log = structlog.get_logger(__name__)
 
 
-class Place(NamedTuple):
+class StoragePartition(NamedTuple):
     storage_id: str
     topic: str
     partition: int
 
 
-class Ledger(Protocol):
-    async def raise_acknowledged(self, offsets: Mapping[Place, int]) -> None: ...
+class OffsetStore(Protocol):
+    async def raise_acknowledged(self, offsets: Mapping[StoragePartition, int]) -> None: ...
 
 
-class Acknowledged:
-    def __init__(self, ledger: Ledger, *, write_every: float = 1.0) -> None:
+class AcknowledgedOffsets:
+    def __init__(self, ledger: OffsetStore, *, write_every: float = 1.0) -> None:
         self._ledger = ledger
         self._write_every = write_every
-        self._news: dict[Place, int] = {}
+        self._news: dict[StoragePartition, int] = {}
         self._writing = asyncio.Lock()
 
     def note(self, storage_id: str, topic: str, offsets: Mapping[int, int]) -> None:
         for partition, offset in offsets.items():
-            place = Place(storage_id, topic, partition)
+            place = StoragePartition(storage_id, topic, partition)
             if offset > self._news.get(place, -1):
                 self._news[place] = offset
 

@@ -13,7 +13,7 @@ from prometheus_client import Counter, Histogram
 from meantime.errors import BarrierTimeout, MeantimeError
 from meantime.metrics import REGISTRY
 from meantime.streams.switching.fault_points import passing
-from meantime.streams.switching.model import State, Switch
+from meantime.streams.switching.model import Switch, SwitchState
 from meantime.streams.switching.store import Superseded
 from meantime.streams.switching.tools import SwitchTools
 
@@ -49,7 +49,7 @@ async def finish(tools: SwitchTools, switch: Switch, locked_at: float | None = N
     except BarrierTimeout as error:
         log.warning("switch_done_without_some", event_type=switch.event_type, switch=str(switch.id), missing=error.missing)
     stall_ms = None if locked_at is None else round((time.monotonic() - locked_at) * 1000, 2)
-    done = await tools.store.advance(switch, State.DONE, stall_ms=stall_ms, finished_at_ms=tools.clock.now_ms())
+    done = await tools.store.advance(switch, SwitchState.DONE, stall_ms=stall_ms, finished_at_ms=tools.clock.now_ms())
     log.info("switch_done", event_type=switch.event_type, switch=str(switch.id), stall_ms=stall_ms)
     SWITCHES.labels("done").inc()
     if stall_ms is not None:
@@ -65,7 +65,7 @@ async def roll_back(tools: SwitchTools, switch: Switch, reason: str) -> Switch:
         await _open_again(tools, switch)
     version = await tools.steps.end(str(switch.id), switch.event_type)
     await tools.topics.drop(switch.storage_id, switch.new_topic)
-    failed = await tools.store.advance(switch, State.FAILED, error=reason, finished_at_ms=tools.clock.now_ms())
+    failed = await tools.store.advance(switch, SwitchState.FAILED, error=reason, finished_at_ms=tools.clock.now_ms())
     bound.info("switch_failed", version=version, reason=reason)
     SWITCHES.labels("failed").inc()
     return failed

@@ -18,7 +18,7 @@ import structlog
 from meantime.errors import StorageUnavailable
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.switching.fault_points import passing
-from meantime.streams.switching.model import State, Switch, notice_of
+from meantime.streams.switching.model import Switch, SwitchState, notice_of
 from meantime.streams.switching.tools import SwitchTools
 
 log = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ class SwitchRun:
         """What a seal would change is written down before anything is changed."""
         sealer = self._tools.sealer(self._source)
         surveyed = await sealer.survey(self._active.topic)
-        self.switch = await self._tools.store.advance(self.switch, State.PREPARING, old_settings=surveyed)
+        self.switch = await self._tools.store.advance(self.switch, SwitchState.PREPARING, old_settings=surveyed)
         await sealer.make_probeable(self._active.topic)
         await sealer.rehearse(self._active.topic, self._active.partitions)
 
@@ -105,7 +105,7 @@ class SwitchRun:
     async def _seal(self, version: int) -> None:
         """Who was taken over finds out before it touches the topic."""
         self.switch, _ = await asyncio.gather(
-            self._tools.store.advance(self.switch, State.LOCKED),
+            self._tools.store.advance(self.switch, SwitchState.LOCKED),
             self._tools.barrier.wait_here(version, self._tools.options.barrier_for),
         )
         if self._left_behind:
@@ -114,7 +114,7 @@ class SwitchRun:
         await sealer.seal_surveyed(topic, self.switch.old_settings)
         self._log.info("switch_sealing", topic=topic, since_lock_ms=self._since_lock_ms())
         self.switch, self._seen_ends, _ = await asyncio.gather(
-            self._tools.store.advance(self.switch, State.SEALED),
+            self._tools.store.advance(self.switch, SwitchState.SEALED),
             sealer.ends(topic, self._active.partitions),
             sealer.prove(topic, self._active.partitions),
         )

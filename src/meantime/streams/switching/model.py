@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 
-class State(StrEnum):
+class SwitchState(StrEnum):
     PREPARING = "preparing"
     LOCKED = "locked"
     SEALED = "sealed"
@@ -24,11 +24,11 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-FINAL = frozenset({State.DONE, State.FAILED})
+FINAL = frozenset({SwitchState.DONE, SwitchState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class SwitchOwner:
     """A node in one of its sessions; the next session is another owner."""
 
     node_id: str
@@ -39,9 +39,9 @@ class Owner:
 class Switch:
     id: UUID
     event_type: str
-    state: State
+    state: SwitchState
     epoch: int
-    owner: Owner
+    owner: SwitchOwner
     force: bool
     old_storage_id: str
     old_topic: str
@@ -61,10 +61,10 @@ class Switch:
 
     @property
     def past_the_commit(self) -> bool:
-        return self.state in (State.COMMITTED, State.DONE)
+        return self.state in (SwitchState.COMMITTED, SwitchState.DONE)
 
 
-class Notice(msgspec.Struct, frozen=True):
+class LockNotice(msgspec.Struct, frozen=True):
     """What the lock node in ZooKeeper tells the nodes, so that they can prepare; other clients of the protocol may
     write anything there."""
 
@@ -77,12 +77,12 @@ class Notice(msgspec.Struct, frozen=True):
 
 def notice_of(switch: Switch) -> bytes:
     return msgspec.json.encode(
-        Notice(str(switch.id), switch.owner.node_id, switch.storage_id, switch.new_topic, switch.force)
+        LockNotice(str(switch.id), switch.owner.node_id, switch.storage_id, switch.new_topic, switch.force)
     )
 
 
-def read_notice(data: bytes) -> Notice | None:
+def read_notice(data: bytes) -> LockNotice | None:
     try:
-        return msgspec.json.decode(data, type=Notice)
+        return msgspec.json.decode(data, type=LockNotice)
     except msgspec.MsgspecError:
         return None

@@ -16,8 +16,8 @@ from meantime.database.queries import load
 from meantime.errors import Conflict, Invalid, NotFound
 from meantime.streams.catalog.store import Store
 from meantime.streams.model import Timeline
-from meantime.streams.switching.acknowledged import Place
-from meantime.streams.switching.model import Owner, State, Switch
+from meantime.streams.switching.acknowledged import StoragePartition
+from meantime.streams.switching.model import Switch, SwitchOwner, SwitchState
 
 
 class Superseded(Exception):
@@ -61,7 +61,7 @@ class SwitchStore:
         row = await self._database.fetch_one(self._queries["switch_by_id"], {"id": id})
         return _switch(row) if row else None
 
-    async def advance(self, switch: Switch, state: State, **changes: Any) -> Switch:
+    async def advance(self, switch: Switch, state: SwitchState, **changes: Any) -> Switch:
         row = await self._database.fetch_one(
             self._queries["advance_switch"], _params(replace(switch, state=state, **changes))
         )
@@ -69,7 +69,7 @@ class SwitchStore:
             raise Superseded
         return _switch(row)
 
-    async def take_over(self, switch: Switch, owner: Owner) -> Switch | None:
+    async def take_over(self, switch: Switch, owner: SwitchOwner) -> Switch | None:
         """The switch as it stands, now owned by `owner`; None when it is over or somebody else was quicker."""
         row = await self._database.fetch_one(self._queries["take_over_switch"], _params(replace(switch, owner=owner)))
         return _switch(row) if row else None
@@ -149,7 +149,7 @@ class SwitchStore:
         row = await self._database.fetch_one(self._queries["last_failed_settings"], place)
         return dict(row["old_settings"]) if row else {}
 
-    async def raise_acknowledged(self, offsets: Mapping[Place, int]) -> None:
+    async def raise_acknowledged(self, offsets: Mapping[StoragePartition, int]) -> None:
         await self._database.execute(self._store.queries["raise_acknowledged"], _columns(offsets))
 
     async def acknowledge(self, timeline: Timeline, offsets: Mapping[int, int]) -> bool:
@@ -163,7 +163,9 @@ class SwitchStore:
             active = await cursor.fetchone()
             if active is not None and (active["storage_id"], active["topic"]) != (timeline.storage_id, timeline.topic):
                 return await self._inside(connection, timeline, offsets)
-            places = {Place(timeline.storage_id, timeline.topic, part): offset for part, offset in offsets.items()}
+            places = {
+                StoragePartition(timeline.storage_id, timeline.topic, part): offset for part, offset in offsets.items()
+            }
             await connection.execute(self._store.queries["raise_acknowledged"], _columns(places))
         return True
 
@@ -185,7 +187,7 @@ def _first_id(switch: Switch) -> UUID:
     return UUID(int=switch.timeline_id.int ^ 1)
 
 
-def _columns(offsets: Mapping[Place, int]) -> dict[str, list[Any]]:
+def _columns(offsets: Mapping[StoragePartition, int]) -> dict[str, list[Any]]:
     return {
         "storage_ids": [place.storage_id for place in offsets],
         "topics": [place.topic for place in offsets],
@@ -219,4 +221,4 @@ def _params(switch: Switch) -> dict[str, Any]:
 
 def _switch(row: Mapping[str, Any]) -> Switch:
     fields = {name: row[name] for name in Switch.__slots__ if name not in ("owner", "state")}
-    return Switch(**fields, state=State(row["state"]), owner=Owner(row["owner"], row["owner_session"]))
+    return Switch(**fields, state=SwitchState(row["state"]), owner=SwitchOwner(row["owner"], row["owner_session"]))

@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 import structlog
 
 from meantime.errors import Conflict, CoordinationLost, Invalid, MeantimeError, NotFound, Unavailable
-from meantime.streams.catalog.catalog import Entry
+from meantime.streams.catalog.catalog import CatalogEntry
 from meantime.streams.catalog.timeline_topics import new_topic_name
 from meantime.streams.model import Timeline
 from meantime.streams.switching.conclusion import conclude, finish
 from meantime.streams.switching.initiator import SwitchRun
-from meantime.streams.switching.model import State, Switch
+from meantime.streams.switching.model import Switch, SwitchState
 from meantime.streams.switching.store import Superseded
 from meantime.streams.switching.tools import SwitchTools
 
@@ -75,7 +75,7 @@ class Switches:
             raise Invalid("this Idempotency-Key was used for a different switch")
         return earlier
 
-    async def _check(self, request: SwitchRequest, entry: Entry) -> None:
+    async def _check(self, request: SwitchRequest, entry: CatalogEntry) -> None:
         if entry.event_type.cleanup_policy.startswith("compact"):
             raise Invalid(f"event type {request.event_type!r} is compacted; its storage cannot be switched")
         storages = {storage.id for storage in await self._tools.catalog.reload_storages()}
@@ -84,12 +84,12 @@ class Switches:
         if await self._tools.steps.holder(request.event_type) is not None:
             raise Conflict(f"event type {request.event_type!r} is locked: a switch is running")
 
-    def _new(self, request: SwitchRequest, entry: Entry) -> Switch:
+    def _new(self, request: SwitchRequest, entry: CatalogEntry) -> Switch:
         order = max(entry.active.order, 1) + 1
         return Switch(
             id=uuid4(),
             event_type=request.event_type,
-            state=State.PREPARING,
+            state=SwitchState.PREPARING,
             epoch=1,
             owner=self._tools.me(),
             force=request.force,
@@ -105,7 +105,7 @@ class Switches:
 
     # Running
 
-    async def _claimed_run(self, switch: Switch, entry: Entry) -> Switch:
+    async def _claimed_run(self, switch: Switch, entry: CatalogEntry) -> Switch:
         """It is known as this node's own before anybody can see its row."""
         self._mine.add(switch.id)
         try:
@@ -114,7 +114,7 @@ class Switches:
         finally:
             self._mine.discard(switch.id)
 
-    async def _run(self, switch: Switch, entry: Entry) -> Switch:
+    async def _run(self, switch: Switch, entry: CatalogEntry) -> Switch:
         run = SwitchRun(self._tools, switch, entry.event_type, entry.active)
         try:
             await run.to_the_commit()
@@ -148,7 +148,7 @@ class Switches:
         while switch.running and not switch.past_the_commit:
             await asyncio.sleep(0.05)
             latest = await self._tools.store.get(switch.id)
-            if latest is None or latest.state is State.FAILED:
+            if latest is None or latest.state is SwitchState.FAILED:
                 raise Unavailable("the switch with this Idempotency-Key has just failed; try again")
             switch = latest
         return await self._timeline(switch)

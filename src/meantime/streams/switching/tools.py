@@ -12,7 +12,7 @@ from meantime.kafka.sealing import Sealer
 from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.timeline_topics import TimelineTopics
-from meantime.streams.switching.model import Owner
+from meantime.streams.switching.model import SwitchOwner
 from meantime.streams.switching.store import SwitchStore
 
 
@@ -39,15 +39,15 @@ class SwitchTools:
     options: SwitchOptions
     sealers: dict[str, Sealer] = field(default_factory=dict)
 
-    def me(self) -> Owner:
+    def me(self) -> SwitchOwner:
         """This node in its present session; a switch can only be owned by a node that initiators count."""
         if not self.session.connected or self.session.id is None:
             raise CoordinationLost("this node has no ZooKeeper session; ask another one or try again")
         if not self.barrier.registered:
             raise CoordinationLost("this node has not taken its place among the nodes yet; try again")
-        return Owner(self.node_id, f"{self.session.id:x}")
+        return SwitchOwner(self.node_id, f"{self.session.id:x}")
 
-    async def alive(self, owner: Owner) -> bool:
+    async def alive(self, owner: SwitchOwner) -> bool:
         """Whether the very session that owned it is still there."""
         registration = await self.session.exists(self.session.layout.acknowledgement(owner.node_id))
         return registration is not None and f"{registration.owner:x}" == owner.session

@@ -12,14 +12,14 @@ from meantime.names import check_event_type
 from meantime.streams.catalog.storages import read_storage, show_storage
 from meantime.streams.catalog.timeline_topics import topic_name
 from meantime.streams.switching.fault_points import VARIABLE, passing
-from meantime.streams.switching.model import Owner, State, Switch, notice_of, read_notice
+from meantime.streams.switching.model import Switch, SwitchOwner, SwitchState, notice_of, read_notice
 
 SWITCH = Switch(
     id=uuid4(),
     event_type="orders",
-    state=State.PREPARING,
+    state=SwitchState.PREPARING,
     epoch=1,
-    owner=Owner("node-1", "abc"),
+    owner=SwitchOwner("node-1", "abc"),
     force=False,
     old_storage_id="default",
     old_topic="orders.1.aaaa",
@@ -33,10 +33,10 @@ SWITCH = Switch(
 
 
 def test_only_what_is_past_the_commit_is_finished_and_the_rest_rolled_back() -> None:
-    past = {state for state in State if replace(SWITCH, state=state).past_the_commit}
-    running = {state for state in State if replace(SWITCH, state=state).running}
-    assert past == {State.COMMITTED, State.DONE}
-    assert running == set(State) - {State.DONE, State.FAILED}
+    past = {state for state in SwitchState if replace(SWITCH, state=state).past_the_commit}
+    running = {state for state in SwitchState if replace(SWITCH, state=state).running}
+    assert past == {SwitchState.COMMITTED, SwitchState.DONE}
+    assert running == set(SwitchState) - {SwitchState.DONE, SwitchState.FAILED}
 
 
 def test_nodes_can_read_what_the_lock_tells_them() -> None:
