@@ -1,4 +1,4 @@
-"""An ephemeral node under a fixed name, so that all can see that somebody is there.
+"""An ephemeral node under a fixed name, so that all can see that its owner is there.
 
 A process that was killed leaves its node behind until its session ends, and its successor has the same name. The successor
 waits for that end: deleting the node of a session that may still act would let two processes be the same one.

@@ -98,7 +98,7 @@ class Session:
         self._tasks = TaskSet()
         self._presumption: asyncio.TimerHandle | None = None
         self._client = _client(options)
-        self._client.add_listener(self._heard)
+        self._client.add_listener(self._on_kazoo_state)
 
     # Life
 
@@ -133,7 +133,7 @@ class Session:
         while not self.connected:
             await self._changes.beyond(self._changes.count)
 
-    def _heard(self, state: str) -> None:
+    def _on_kazoo_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             if self._client._session_id != self.id:
                 self._discards.clear()

@@ -168,7 +168,7 @@ class PartitionReports:
     def complete(self) -> bool:
         return not self._left
 
-    def heard(self, error: KafkaError | None, message: Message) -> None:
+    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
         """A report. Written events are reported in order, so the last of them has the last offset."""
         if error is not None:
             self.refused(message.value() or b"", error)

@@ -89,10 +89,10 @@ class StorageProducer:
         """What the client does not take gets its report at once, so that a batch always completes. Nothing is made for each
         event: what lives until the reports come would keep the garbage collector busy."""
         produce, taken = self._producer.produce, 0
-        heard = {partition: group.heard for partition, group in batch.groups.items()}
+        on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
         try:
             for value, partition, key in zip(records.values, records.partitions, records.keys or repeat(None), strict=False):
-                produce(topic, value, key, partition, heard[partition])
+                produce(topic, value, key, partition, on_delivery[partition])
                 taken += 1
         except (KafkaException, BufferError) as error:
             batch.refuse_from(taken, _as_kafka_error(error))

@@ -56,7 +56,7 @@ class Sealer:
         await self.admin.change(topic, REFUSES_THE_FUTURE)
         await asyncio.sleep(_REACHES_BROKERS_WITHIN)
         if not await self._refuses_the_future(topic):
-            raise StorageUnavailable(f"topic {topic!r} cannot be told to refuse probes", storage_id=self.admin.storage.id)
+            raise StorageUnavailable(f"topic {topic!r} cannot be made to refuse probes", storage_id=self.admin.storage.id)
 
     async def rehearse(self, topic: str, partitions: int) -> None:
         """Open the connections that the proof will need. Only for a topic that refuses probes."""
@@ -115,7 +115,7 @@ class Sealer:
         """Runs in a thread, for some milliseconds: the error code by which each partition refused."""
         answers: dict[int, int] = {}
 
-        def heard(error: KafkaError | None, message: Message) -> None:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             partition = message.partition() or 0
             if error is None:
                 log.error("probe_was_stored", topic=topic, partition=partition, offset=message.offset())
@@ -126,7 +126,7 @@ class Sealer:
         future_ms = int(time.time() * 1000) + _AHEAD_MS
         try:
             for partition in partitions:
-                producer.produce(topic, b"probe", None, partition, heard, timestamp=future_ms)
+                producer.produce(topic, b"probe", None, partition, on_delivery, timestamp=future_ms)
             producer.flush(_PROVE_FOR)
         except (KafkaException, BufferError) as error:
             raise StorageUnavailable(f"storage {self.admin.storage.id!r} cannot be probed: {error}") from error

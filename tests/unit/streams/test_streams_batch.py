@@ -41,7 +41,7 @@ def batch(*partitions: int, values: list[bytes] | None = None) -> tuple[Carrier,
 
 def hear(group: PartitionReports, value: bytes, code: int | None = None, offset: int = 0) -> None:
     report: Any = Report(value, offset)
-    group.heard(None if code is None else KafkaError(code), report)
+    group.on_delivery(None if code is None else KafkaError(code), report)
 
 
 async def test_a_batch_is_clean_when_every_event_is_written() -> None:

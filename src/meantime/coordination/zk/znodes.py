@@ -12,7 +12,7 @@ from meantime.errors import Conflict, CoordinationLost, Forbidden, MeantimeError
 REFUSALS: tuple[tuple[type[Exception], type[MeantimeError], str], ...] = (
     (kazoo.NoNodeError, NotFound, "there is no ZooKeeper node {path}"),
     (kazoo.NodeExistsError, Conflict, "there is a ZooKeeper node {path} already"),
-    (kazoo.BadVersionError, VersionMoved, "the ZooKeeper node {path} was changed by somebody else"),
+    (kazoo.BadVersionError, VersionMoved, "the ZooKeeper node {path} was changed by another client"),
     (kazoo.NotEmptyError, Conflict, "the ZooKeeper node {path} has children"),
     (kazoo.NoAuthError, Forbidden, "the ZooKeeper credentials do not allow access to {path}"),
     (kazoo.InvalidACLError, Forbidden, "ZooKeeper does not accept the access list for {path}"),

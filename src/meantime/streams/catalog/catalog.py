@@ -1,6 +1,6 @@
 """What a node knows of event types, timelines and storages: PostgreSQL's answer, kept while it is known to be fresh.
 
-The invariant: an entry is used only while the node would have heard of a change. PostgreSQL notifies every change; when
+The invariant: an entry is used only while the node would be notified of a change. PostgreSQL notifies every change; when
 the listener is not connected, nothing is kept and every question is asked anew. A change that arrives while an answer is
 under way makes that answer worthless, and the question is asked again. Entries also expire by themselves, in case a
 connection died without telling.
@@ -22,7 +22,7 @@ from meantime.streams.model import EventType, Timeline
 _HEAR_WITHIN = 0.5
 
 
-class News(Protocol):
+class Notifications(Protocol):
     """The part of `database.listener.Listener` that is used here."""
 
     connected: bool
@@ -46,7 +46,7 @@ class CatalogEntry:
 
 
 class Catalog:
-    def __init__(self, store: Store, news: News, *, keep_for: float = 10.0, look_every: float = 2.0) -> None:
+    def __init__(self, store: Store, news: Notifications, *, keep_for: float = 10.0, look_every: float = 2.0) -> None:
         self._store = store
         self._news = news
         self._keep_for = keep_for
@@ -59,8 +59,8 @@ class Catalog:
         self._storages: dict[str, Storage] = {}
         self._storages_stale = True
         self.storages_changed = asyncio.Event()
-        news.subscribe(EVENT_TYPES_CHANNEL, self._heard)
-        news.subscribe(STORAGES_CHANNEL, self._storages_heard)
+        news.subscribe(EVENT_TYPES_CHANNEL, self._on_event_type_changed)
+        news.subscribe(STORAGES_CHANNEL, self._on_storages_changed)
 
     async def event_type(self, name: str) -> EventType:
         return (await self.entry(name)).event_type
@@ -128,15 +128,15 @@ class Catalog:
         return storages
 
     @asynccontextmanager
-    async def told(self, name: str) -> AsyncIterator[None]:
-        """Make a change in the block, and leave when this node has heard of it: the others have then been told, too."""
-        heard = self._expected.setdefault(name, asyncio.Event())
+    async def announced(self, name: str) -> AsyncIterator[None]:
+        """Make a change in the block, and leave when this node was notified of it: so were the others, then."""
+        noticed = self._expected.setdefault(name, asyncio.Event())
         try:
             yield
             if self._news.connected:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_HEAR_WITHIN):
-                        await heard.wait()
+                        await noticed.wait()
         finally:
             self._expected.pop(name, None)
 
@@ -163,7 +163,7 @@ class Catalog:
         if self._storages_stale or not used <= self._storages.keys():
             await self.reload_storages()
 
-    def _heard(self, name: str | None, /) -> None:
+    def _on_event_type_changed(self, name: str | None, /) -> None:
         if name is not None:
             self.forget(name)
             if name in self._expected:
@@ -173,7 +173,7 @@ class Catalog:
         for known in {*self._entries, *self._changes}:
             self._forget(known)
 
-    def _storages_heard(self, _: str | None, /) -> None:
+    def _on_storages_changed(self, _: str | None, /) -> None:
         self._storages_stale = True
         self.storages_changed.set()
-        self._heard(None)
+        self._on_event_type_changed(None)

@@ -110,7 +110,7 @@ class EventTypes:
         while True:
             current = await self.get(name)
             updated = redeclare(current, given, self._clock.now_ms(), self._min_retention_ms)
-            async with self._catalog.told(name):
+            async with self._catalog.announced(name):
                 done = await self._store.update_event_type(updated, current.version)
             if done:
                 break
@@ -130,11 +130,11 @@ class EventTypes:
 
     async def delete(self, name: str) -> None:
         """An adopted topic stays as long as its timeline is fake: nothing was ever made of it here."""
-        async with self._catalog.told(name):
-            doomed = await self._store.delete_event_type(name, self._clock.now_ms())
-        for storage_id, topic in doomed:
-            await self._topics.drop_doomed(storage_id, topic)
-        log.info("event_type_deleted", event_type=name, topics=len(doomed))
+        async with self._catalog.announced(name):
+            scheduled = await self._store.delete_event_type(name, self._clock.now_ms())
+        for storage_id, topic in scheduled:
+            await self._topics.drop_scheduled(storage_id, topic)
+        log.info("event_type_deleted", event_type=name, topics=len(scheduled))
 
     async def _refuse_duplicate(self, name: str) -> None:
         try:

@@ -55,8 +55,8 @@ class Store:
         return True
 
     async def insert_timeline(self, connection: Connection, timeline: Timeline, *, made_here: bool) -> None:
-        """Give a topic its timeline. One that was made for it is no longer doomed from here on; if it is not doomed any
-        more, its maker took too long and somebody has dropped it."""
+        """Give a topic its timeline. One that was made for it is taken off the list of topics to drop; if it is not there
+        any more, making it took too long and another node has dropped it."""
         await connection.execute(self.queries["insert_timeline"], _timeline_params(timeline))
         place = {"storage_id": timeline.storage_id, "topic": timeline.topic}
         spared = await connection.execute(self.queries["spare_topic"], place)
@@ -76,7 +76,7 @@ class Store:
         return True
 
     async def delete_event_type(self, name: str, now_ms: int) -> list[tuple[str, str]]:
-        """Forget it and doom its topics, which are returned; `Conflict` while somebody needs it."""
+        """Delete it and schedule its topics to be dropped, which are returned; `Conflict` while it is needed."""
         async with self.database.transaction() as connection:
             locked = await connection.execute(self.queries["lock_event_type"], {"name": name})
             if await locked.fetchone() is None:
@@ -111,16 +111,16 @@ class Store:
 
     # Topics to drop
 
-    async def doom(self, storage_id: str, topic: str, not_before_ms: int) -> None:
+    async def schedule_drop(self, storage_id: str, topic: str, not_before_ms: int) -> None:
         params = {"storage_id": storage_id, "topic": topic, "not_before_ms": not_before_ms}
         await self.database.execute(self.queries["doom_topic"], params)
 
-    async def doomed(self, now_ms: int) -> list[tuple[str, str]]:
+    async def scheduled_drops(self, now_ms: int) -> list[tuple[str, str]]:
         rows = await self.database.fetch_all(self.queries["doomed_topics"], {"now_ms": now_ms})
         return [(row["storage_id"], row["topic"]) for row in rows]
 
     async def expire_timelines(self, now_ms: int) -> list[tuple[str, str, str]]:
-        """Mark closed timelines whose time is over as deleted and doom their topics, which are returned."""
+        """Mark closed timelines whose time is over as deleted, and schedule the drop of their topics, which are returned."""
         async with self.database.transaction() as connection:
             params = {"now_ms": now_ms, "mark": ARCHIVED_TIMELINE}
             rows = await (await connection.execute(self.queries["expired_timelines"], params)).fetchall()

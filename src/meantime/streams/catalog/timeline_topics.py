@@ -1,7 +1,7 @@
 """The topics of timelines: made before they are needed, dropped when nobody needs them, never left behind.
 
-A topic is written down as doomed before it is made, and spared by the transaction that gives it a timeline. Whoever dies
-in between leaves an entry on that list, and any node drops the topic later.
+A topic is put on the list of topics to drop before it is made, and taken off it by the transaction that gives it a timeline.
+A node that dies in between leaves the entry behind, and any node drops the topic later.
 """
 
 import asyncio
@@ -49,15 +49,15 @@ class TimelineTopics:
         self._clock = clock
 
     async def make(self, storage: Storage, topic: str, event_type: EventType) -> None:
-        await self._store.doom(storage.id, topic, self._clock.now_ms() + MAKE_WITHIN_MS)
+        await self._store.schedule_drop(storage.id, topic, self._clock.now_ms() + MAKE_WITHIN_MS)
         await self._admins.of(storage).create(topic, event_type.partitions, settings_of(event_type))
 
     async def drop(self, storage_id: str, topic: str) -> None:
-        """Now if its storage answers, later by somebody otherwise."""
-        await self._store.doom(storage_id, topic, self._clock.now_ms())
-        await self.drop_doomed(storage_id, topic)
+        """Now if its storage answers, otherwise later by any node."""
+        await self._store.schedule_drop(storage_id, topic, self._clock.now_ms())
+        await self.drop_scheduled(storage_id, topic)
 
-    async def drop_doomed(self, storage_id: str, topic: str) -> None:
+    async def drop_scheduled(self, storage_id: str, topic: str) -> None:
         try:
             async with asyncio.timeout(DROP_WITHIN):
                 await self._admins.of(self._catalog.storage(storage_id)).drop(topic)

@@ -98,7 +98,7 @@ class PublishGate:
             opened.set()
 
     async def drained(self, event_type: str, timeout: float) -> bool:
-        """Wait until nobody is inside; False when somebody still is after `timeout` seconds."""
+        """Wait until no publish is inside; False when one still is after `timeout` seconds."""
         if event_type not in self._flights:
             return True
         drained = self._drained.setdefault(event_type, asyncio.Event())

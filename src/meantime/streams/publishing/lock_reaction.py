@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 DRAIN_FOR = 2.0
 DRAIN_DEAD_FOR = 0.2
-FORESEE_FOR = 5.0
+READ_COMMIT_FOR = 5.0
 SETTLE_EVERY = 0.05
 
 Settle = Callable[[str], Awaitable[None]]
@@ -84,7 +84,7 @@ class LockReaction:
         notice = read_notice(holder) if holder else None
         if notice is not None and self._notices.get(name) != notice:
             self._warm(notice)
-            self._foresee(name)
+            self._read_commit_early(name)
         self._notices[name] = notice
         return notice
 
@@ -113,9 +113,9 @@ class LockReaction:
         """The first events after the switch should not have to wait for connections."""
         self._tasks.start(self._warm_up(notice), f"warm up {notice.topic}")
 
-    def _foresee(self, name: str) -> None:
-        """The commit is heard of before the lock goes: read it meanwhile."""
-        self._tasks.start(self._read_commit(name), f"foresee the commit of {name}")
+    def _read_commit_early(self, name: str) -> None:
+        """The commit is notified before the lock goes: read it meanwhile."""
+        self._tasks.start(self._read_commit(name), f"read the commit of {name}")
 
     async def _settled_by_others(self, name: str) -> None:
         while True:
@@ -129,10 +129,10 @@ class LockReaction:
 
     async def _read_commit(self, name: str) -> None:
         try:
-            async with asyncio.timeout(FORESEE_FOR):
+            async with asyncio.timeout(READ_COMMIT_FOR):
                 await self._catalog.wait_for_change(name, await self._catalog.timelines(name))
         except (TimeoutError, MeantimeError) as error:
-            log.debug("commit_not_foreseen", event_type=name, error=str(error))
+            log.debug("commit_not_read_early", event_type=name, error=str(error))
 
     async def _warm_up(self, notice: LockNotice) -> None:
         try:

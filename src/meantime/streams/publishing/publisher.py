@@ -72,7 +72,7 @@ class Fate:
             self.details[index] = OVERTAKEN
 
     def give_up(self, error: MeantimeError) -> None:
-        """Who has written nothing for sure may be told to try again; who has written something is told what."""
+        """A publisher whose batch is certainly not written gets the error and may retry; else it gets an item per event."""
         if len(self.left) == len(self.outcomes):
             raise error
         self.details |= dict.fromkeys(self.left, f"not written: {error.detail}")

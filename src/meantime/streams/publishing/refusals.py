@@ -75,7 +75,7 @@ class Refusals:
             return Advice.NEVER
         if limit != SEALED_BYTES:
             return Advice.ONE_BY_ONE
-        async with self._switches.standing_still(timeline) as still:
+        async with self._switches.without_switch(timeline) as still:
             if still:
                 log.warning("opening_a_topic_left_sealed", event_type=timeline.event_type, topic=timeline.topic)
                 await admin.change(timeline.topic, OPEN_AGAIN | await self._switches.settings_before(timeline))

@@ -70,7 +70,7 @@ class StreamRegistry:
             await self._session.discard(f"{self._root}/sessions/{sequence}")
 
     async def take(self, key: PartitionKey, stream_id: UUID) -> int | None:
-        """Hold the partition; the number that fences earlier holders off, or None when somebody has it."""
+        """Hold the partition; the number that fences earlier holders off, or None when another stream has it."""
         path = self._owner(key)
         await self._session.settle(path)
         try:

@@ -15,7 +15,7 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.database.pool import Database
 from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
-from meantime.streams.catalog.catalog import News
+from meantime.streams.catalog.catalog import Notifications
 from meantime.streams.cursors import Cursor, NamedPosition, parse, parse_partition
 from meantime.streams.model import PartitionKey
 from meantime.streams.reading.limits import MOST_COMMIT_FOR
@@ -41,7 +41,7 @@ ASK_EVERY = 1.0
 
 class Subscriptions:
     def __init__(
-        self, reading: Reading, store: SubscriptionStore, session: Session, news: News, clock: Clock, node_id: str
+        self, reading: Reading, store: SubscriptionStore, session: Session, news: Notifications, clock: Clock, node_id: str
     ) -> None:
         self.reading = reading
         self.store = store
@@ -51,8 +51,8 @@ class Subscriptions:
         self._news = news
         self.clock = clock
         self._tasks = TaskSet()
-        news.subscribe(COMMITS_CHANNEL, self._commit_heard)
-        news.subscribe(SUBSCRIPTIONS_CHANNEL, self._deletion_heard)
+        news.subscribe(COMMITS_CHANNEL, self._on_commit)
+        news.subscribe(SUBSCRIPTIONS_CHANNEL, self._on_deletion)
 
     # Life
 
@@ -86,7 +86,7 @@ class Subscriptions:
     async def delete(self, subscription: Subscription) -> None:
         if not await self.store.delete(subscription.id):
             raise NotFound(f"subscription {str(subscription.id)!r} does not exist")
-        self._deletion_heard(str(subscription.id))
+        self._on_deletion(str(subscription.id))
         self._tasks.start(self._clear_away(subscription.id), f"clear away {subscription.id}")
 
     async def keys(self, subscription: Subscription) -> list[PartitionKey]:
@@ -162,7 +162,7 @@ class Subscriptions:
 
     # News
 
-    def _commit_heard(self, payload: str | None, /) -> None:
+    def _on_commit(self, payload: str | None, /) -> None:
         if payload is None:
             for stream in self.streams.values():
                 self._tasks.start(self.refresh(stream), f"refresh {stream.id}")
@@ -171,13 +171,13 @@ class Subscriptions:
         if (found := self.streams.get(UUID(stream_id))) is not None:
             found.commit((event_type, int(partition)), Cursor(int(order), int(offset)))
 
-    def _deletion_heard(self, payload: str | None, /) -> None:
+    def _on_deletion(self, payload: str | None, /) -> None:
         for stream in list(self.streams.values()):
             if str(stream.subscription.id) == payload:
                 stream.end("the subscription was deleted")
 
-    async def ask_when_deaf(self) -> None:
-        """Commits are not heard of while PostgreSQL cannot be listened to."""
+    async def refresh_while_not_listening(self) -> None:
+        """PostgreSQL notifies of commits on other nodes; without a connection to it they are asked for."""
         while True:
             await asyncio.sleep(ASK_EVERY)
             if not self._news.connected:
@@ -251,11 +251,11 @@ class Subscriptions:
 
 @asynccontextmanager
 async def open_subscriptions(
-    reading: Reading, database: Database, session: Session, news: News, clock: Clock, *, node_id: str
+    reading: Reading, database: Database, session: Session, news: Notifications, clock: Clock, *, node_id: str
 ) -> AsyncIterator[Subscriptions]:
     """Everything a node needs to serve subscriptions; `news` is the node's listener to PostgreSQL."""
     subscriptions = Subscriptions(reading, SubscriptionStore(database), session, news, clock, node_id)
-    async with running(subscriptions.ask_when_deaf(), name="subscriptions"):
+    async with running(subscriptions.refresh_while_not_listening(), name="subscriptions"):
         try:
             yield subscriptions
         finally:

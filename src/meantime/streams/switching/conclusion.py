@@ -29,7 +29,7 @@ SWITCH_STALL = Histogram(
 
 
 async def conclude(tools: SwitchTools, switch: Switch, reason: str) -> Switch | None:
-    """Take the switch over and end it; None when somebody else does, or it is over."""
+    """Take the switch over and end it; None when another node does, or it is over."""
     taken = await tools.store.take_over(switch, tools.me())
     if taken is None:
         return None

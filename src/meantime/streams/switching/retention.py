@@ -49,11 +49,11 @@ class Retention:
             return
         for event_type, storage_id, topic in await self._store.expire_timelines(self._clock.now_ms()):
             log.info("timeline_cleaned_up", event_type=event_type, storage_id=storage_id, topic=topic)
-        doomed, unsealed = await self._store.doomed(self._clock.now_ms()), await self._store.unsealed()
-        if doomed or unsealed:
+        scheduled, unsealed = await self._store.scheduled_drops(self._clock.now_ms()), await self._store.unsealed()
+        if scheduled or unsealed:
             await self._tools.catalog.reload_storages()
-        for storage_id, topic in doomed:
-            await self._topics.drop_doomed(storage_id, topic)
+        for storage_id, topic in scheduled:
+            await self._topics.drop_scheduled(storage_id, topic)
         for storage_id, topic in unsealed:
             await self._seal(storage_id, topic)
 

@@ -1,6 +1,6 @@
 """Switches in PostgreSQL: the row that makes a switch resumable, and the one transaction that is its commit.
 
-Every step is conditional on the epoch that its owner believes in; `Superseded` says that somebody has taken over.
+Every step is conditional on the epoch that its owner believes in; `Superseded` says that another owner has taken over.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -70,7 +70,7 @@ class SwitchStore:
         return _switch(row)
 
     async def take_over(self, switch: Switch, owner: SwitchOwner) -> Switch | None:
-        """The switch as it stands, now owned by `owner`; None when it is over or somebody else was quicker."""
+        """The switch as it stands, now owned by `owner`; None when it is over or another node was quicker."""
         row = await self._database.fetch_one(self._queries["take_over_switch"], _params(replace(switch, owner=owner)))
         return _switch(row) if row else None
 
@@ -134,7 +134,7 @@ class SwitchStore:
         return tuple(known.get(partition, -1) for partition in range(active.partitions))
 
     @asynccontextmanager
-    async def standing_still(self, timeline: Timeline) -> AsyncIterator[bool]:
+    async def without_switch(self, timeline: Timeline) -> AsyncIterator[bool]:
         """While the block runs no switch of this event type can start; False when one runs or the timeline is not active."""
         async with self._database.transaction() as connection:
             await self._lock_event_type(connection, timeline.event_type)

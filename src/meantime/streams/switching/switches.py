@@ -144,7 +144,7 @@ class Switches:
         raise Unavailable(f"the switch did not happen: {reason}") from error
 
     async def _outcome(self, switch: Switch) -> Timeline:
-        """The timeline of a switch that somebody else may still be running."""
+        """The timeline of a switch that may still be running, perhaps on another node."""
         while switch.running and not switch.past_the_commit:
             await asyncio.sleep(0.05)
             latest = await self._tools.store.get(switch.id)
@@ -162,7 +162,7 @@ class Switches:
     # Orphans
 
     def look_for_orphans(self) -> None:
-        """Somebody may have died: look now instead of at the next round."""
+        """A node may have died: look now instead of at the next round."""
         self._look.set()
 
     async def run(self) -> None:
