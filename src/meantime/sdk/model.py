@@ -62,7 +62,6 @@ class EventType(msgspec.Struct, frozen=True, omit_defaults=True):
     cleanup_policy: str | None = None
     compatibility_mode: str | None = None
     adopt_topic: str | None = None
-    adopt_storage_id: str | None = None
     ordering_key_fields: list[str] | None = None
     ordering_instance_ids: list[str] | None = None
     audience: str | None = None
@@ -71,6 +70,7 @@ class EventType(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] | None = None
     created_at: str | None = None
     updated_at: str | None = None
+    adopt_storage_id: str | None = None
 
 
 class PublishedItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """One Kafka consumer of a stream, shared by its partitions: its thread now and then, and who reads what through it.
 
-    opened ──► places are added ──► taken from, chunk by chunk, while the gate is open ──► left ──► closed
+    opened ──► partitions are added ──► polled, chunk by chunk, while the gate is open ──► left ──► closed
 
-At most one chunk waits to be looked at, so a stream that is not read holds nothing but that and the consumer's own bounded
-queue. A consumer that was opened ahead of its readers keeps its gate shut: its consumer fills its queue and then rests.
+At most one chunk waits to be processed, so a stream that is not read holds nothing but that and the consumer's own bounded
+queue. A consumer that was opened ahead of its readers keeps its gate shut: it fills its queue and is then not polled.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ class PartitionProgress:
 
 
 class SharedConsumer:
-    """Everything here happens on the event loop; only the consumer's own calls are made in threads, one after the other,
-    because a consumer keeps other calls waiting while it is being polled."""
+    """Everything here happens on the event loop; only the calls of Kafka's consumer are made in threads, one after the other,
+    because it keeps other calls waiting while it is being polled."""
 
     def __init__(self, threads: Executor, deliver: Callable[["SharedConsumer", list[Run]], None]) -> None:
         self._threads = threads
@@ -74,11 +74,11 @@ class SharedConsumer:
         self.regulate()
 
     def reader_of(self, place: TopicPartition) -> tuple[PartitionProgress, int] | None:
-        """Who reads this place and in which timeline; None for what comes late for somebody who has gone."""
+        """Who reads this partition and in which timeline; None for what comes late for a reader that has gone."""
         return self.places.get(place) if place in self._live else None
 
     def regulate(self) -> None:
-        """Take records only if somebody has got here, and not more than the others can let wait."""
+        """Take records only if a reader has got to this timeline, and not more than may wait for the others."""
         wanted = any(progress.order >= order for progress, order in self.places.values()) and self.held_bytes < HELD_BYTES
         if wanted or self._changes or self._left:
             self._gate.set()
