@@ -42,7 +42,7 @@ class PartitionProgress:
 
 
 class SharedConsumer:
-    """Everything here happens on the event loop; only the calls of Kafka's consumer are made in threads, one after the other,
+    """Everything here happens on the event loop; only calls of Kafka's consumer are made in threads, one after the other,
     because it keeps other calls waiting while it is being polled."""
 
     def __init__(self, threads: Executor, deliver: Callable[["SharedConsumer", list[Run]], None]) -> None:
