@@ -8,7 +8,7 @@ and how its lines end.
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -132,8 +132,8 @@ class Batcher(Generic[P]):
     @property
     def finished(self) -> bool:
         """Whether a limit of the client has been reached."""
-        limit, sending = self.limits.keep_alive_limit, self._sending()
-        return limit > 0 and bool(sending) and all(partition.keep_alives >= limit for partition in sending)
+        limit = self.limits.keep_alive_limit
+        return limit > 0 and min((partition.keep_alives for partition in self._sending()), default=0) >= limit
 
     @property
     def waiting_bytes(self) -> int:
@@ -146,21 +146,25 @@ class Batcher(Generic[P]):
     def lines(self, now: float) -> list[bytes]:
         """What is due by now."""
         lines: list[bytes] = []
-        for partition in self._sending():
+        for partition in self._in_turn():
             lines += self._lines_of(partition, now)
         return lines
 
     def rest(self, now: float) -> list[bytes]:
         """At the end of a stream: whatever waits and may still go out, batch by batch."""
         lines = []
-        for partition in self._sending():
+        for partition in self._in_turn():
             while partition.buffer.count and self.allowed > 0:
                 lines.append(self._batch(partition, now))
         return lines
 
-    def _sending(self) -> list[P]:
+    def _sending(self) -> Iterable[P]:
+        """The partitions that may send."""
+        return self.partitions.values()
+
+    def _in_turn(self) -> list[P]:
         """Whoever waited longest comes first, so that a busy partition does not keep the others from their turn."""
-        return sorted(self.partitions.values(), key=lambda partition: partition.sent_at)
+        return sorted(self._sending(), key=lambda partition: partition.sent_at)
 
     def _lines_of(self, partition: P, now: float) -> list[bytes]:
         lines: list[bytes] = []

@@ -91,7 +91,7 @@ class SubscriptionBatcher(Batcher[HeldPartition]):
         return line(partition.head, partition.place, self._tail(partition, ()) + info, ())
 
     def _sending(self) -> list[HeldPartition]:
-        return [partition for partition in super()._sending() if not partition.leaving]
+        return [partition for partition in self.partitions.values() if not partition.leaving]
 
     def _tail(self, partition: HeldPartition, values: "list[bytes] | tuple[()]") -> bytes:
         """A token looks like a UUID, since some clients insist on it; it names the stream and the line."""
