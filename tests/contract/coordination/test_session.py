@@ -115,8 +115,9 @@ async def test_a_directory_keeps_names_and_data_through_an_expiry(session, servi
         await session.create(f"{session.root}/folder/a", b"1")
         await session.create(f"{session.root}/folder/b", b"1")
         await eventually(lambda: directory.current == {"a": b"1", "b": b"1"})
+        before = session.id
         await expire(session, services.zookeeper)
-        await eventually(lambda: session.connected)
+        await eventually(lambda: session.connected and session.id != before)
         assert directory.current == {"a": b"1", "b": b"1"}
         await session.set(f"{session.root}/folder/a", b"2")
         await session.delete(f"{session.root}/folder/b")
