@@ -22,7 +22,7 @@ from meantime.streams.model import EventType, Timeline
 _HEAR_WITHIN = 0.5
 
 
-class Notifications(Protocol):
+class ChangeNotifications(Protocol):
     """The part of `database.listener.Listener` that is used here."""
 
     connected: bool
@@ -46,7 +46,7 @@ class CatalogEntry:
 
 
 class Catalog:
-    def __init__(self, store: Store, news: Notifications, *, keep_for: float = 10.0, look_every: float = 2.0) -> None:
+    def __init__(self, store: Store, news: ChangeNotifications, *, keep_for: float = 10.0, look_every: float = 2.0) -> None:
         self._store = store
         self._news = news
         self._keep_for = keep_for

@@ -15,7 +15,7 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.database.pool import Database
 from meantime.errors import BadCursor, CoordinationLost, Invalid, NotFound, Unavailable
-from meantime.streams.catalog.catalog import Notifications
+from meantime.streams.catalog.catalog import ChangeNotifications
 from meantime.streams.cursors import Cursor, NamedPosition, parse, parse_partition
 from meantime.streams.model import PartitionKey
 from meantime.streams.reading.limits import MOST_COMMIT_FOR
@@ -41,7 +41,13 @@ ASK_EVERY = 1.0
 
 class Subscriptions:
     def __init__(
-        self, reading: Reading, store: SubscriptionStore, session: Session, news: Notifications, clock: Clock, node_id: str
+        self,
+        reading: Reading,
+        store: SubscriptionStore,
+        session: Session,
+        news: ChangeNotifications,
+        clock: Clock,
+        node_id: str,
     ) -> None:
         self.reading = reading
         self.store = store
@@ -251,7 +257,7 @@ class Subscriptions:
 
 @asynccontextmanager
 async def open_subscriptions(
-    reading: Reading, database: Database, session: Session, news: Notifications, clock: Clock, *, node_id: str
+    reading: Reading, database: Database, session: Session, news: ChangeNotifications, clock: Clock, *, node_id: str
 ) -> AsyncIterator[Subscriptions]:
     """Everything a node needs to serve subscriptions; `news` is the node's listener to PostgreSQL."""
     subscriptions = Subscriptions(reading, SubscriptionStore(database), session, news, clock, node_id)
