@@ -67,7 +67,7 @@ async def test_a_stream_goes_on_over_timelines_clusters_and_empty_timelines(worl
     await orders.switch("one")
     await orders.write(6)
     await orders.write(13, partition=1)
-    async with reading(client, orders.events(), begin(2), batch_limit=8, batch_flush_timeout=1, stream_limit=8) as reader:
+    async with reading(client, orders.events(), begin(2), batch_limit=8, batch_flush_timeout=1, stream_limit=9) as reader:
         lines = await reader.rest()
     batches = [line for line in lines if "events" in line]
     by_partition: dict[str, list[tuple[str, list[int]]]] = {"0": [], "1": []}
