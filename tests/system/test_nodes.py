@@ -45,12 +45,14 @@ def node(stack: Any, id: str, *flags: str, **variables: str) -> Iterator[tuple[s
     port = free_ports(1)
     command = [sys.executable, "-m", "meantime", "node", "--id", id, "--port", str(port), *flags]
     env = {**os.environ, **environment(stack.places), **variables}
-    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+    # In a session of its own, as the stack starts its nodes: systems that share processors out by session would give it
+    # what six lanes of tests leave to each other.
+    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL, start_new_session=True)
     scheme = "https" if "--tls-cert" in flags else "http"
     url = f"{scheme}://127.0.0.1:{port}"
     try:
         # Before that a node is a process that loads its modules, and a signal would end it without a word.
-        until(lambda: HTTP.get(f"{url}/health").status_code == 200)
+        until(lambda: HTTP.get(f"{url}/health").status_code == 200, within=120)
         yield url, process
     finally:
         process.send_signal(signal.SIGCONT)
