@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from meantime.cli.output import print_json, say
+from meantime.errors import Invalid
 
 #: Told after each batch: how many items, and how many bytes of the input they were.
 Advance = Callable[[int, int], None]
@@ -52,7 +53,10 @@ class Rejects:
     _kept: IO[bytes] | None = field(default=None, repr=False)
 
     def __enter__(self) -> Self:
-        self._kept = self.file.open("wb") if self.file else None
+        try:
+            self._kept = self.file.open("wb") if self.file else None
+        except OSError as error:
+            raise Invalid(f"cannot write {self.file}: {error.strerror}; give another file with --rejects") from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

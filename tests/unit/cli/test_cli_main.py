@@ -136,3 +136,14 @@ def test_the_command_line_does_not_load_drivers_or_http() -> None:
 @pytest.mark.parametrize(("ahead", "step"), [(2, 0.1), (60, 5), (3600, 300), (86_400, 3600), (604_800, 43_200)])
 def test_the_chart_fits_on_a_screen(ahead: float, step: float) -> None:
     assert fitting_step(ahead) == step
+
+
+@pytest.mark.parametrize("span", [("--step", "0"), ("--for", "0"), ("--for", "0", "--step", "0s")])
+def test_a_look_ahead_of_no_length_is_a_wrong_command_line(span: tuple[str, ...]) -> None:
+    assert run(["load", "reminders", *span, "--url", "http://127.0.0.1:1"]) == 2
+
+
+def test_a_file_for_rejects_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "none" / "rejects.ndjson"
+    assert run(["publish", "orders", "-e", "{}", "--rejects", str(file), "--url", "http://127.0.0.1:1"]) == 4
+    assert f"cannot write {file}" in capsys.readouterr().err

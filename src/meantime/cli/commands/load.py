@@ -43,6 +43,8 @@ def load(
     """
     ahead = seconds(span)
     slot_for = seconds(step) if step else fitting_step(ahead)
+    if ahead <= 0 or slot_for <= 0:
+        raise typer.BadParameter("--for and --step must be longer than nothing, like 10m")
     if watch and on_terminal() and not session.json:
         _watch(session, topic, start, ahead, slot_for)
         return
