@@ -21,7 +21,7 @@ from pyarrow import parquet
 from conftest import RunningStack
 from meantime import Client
 from meantime.pipelines.archive.journal import Journal
-from meantime.pipelines.events import http_ranges
+from meantime.pipelines.events import http_reader
 from meantime.pipelines.events.layout import look_up
 from meantime.pipelines.events.ranges import between
 from meantime.pipelines.spark.meters import Lateness
@@ -109,7 +109,7 @@ def due_ms(client: Client, url: str, event_type: str) -> dict[bytes, int]:
     ranges = between(layout, layout.oldest, layout.newest)
     return {
         row[0].encode(): round(row[5].timestamp() * 1000) + DELAY_MS
-        for row in http_ranges.read(Broker(url), event_type, ranges)
+        for row in http_reader.read(Broker(url), event_type, ranges)
     }
 
 

@@ -25,11 +25,11 @@ from meantime.pipelines import events, register, session, write_topic
 from meantime.pipelines.archive.archive import ArchiveOptions, Archiving
 from meantime.pipelines.archive.journal import Entry
 from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
-from meantime.pipelines.buffer.endpoints import Endpoint
-from meantime.pipelines.events.event_source import EventsReader
+from meantime.pipelines.buffer.model import Endpoint
+from meantime.pipelines.events.source import EventsReader
 from meantime.pipelines.spark.meters import Lateness
 from meantime.pipelines.spark.options import Broker, events_options
-from meantime.pipelines.topics.bulk import messages, planned, read_files
+from meantime.pipelines.topics.files import messages, planned, read_files
 from meantime.pipelines.topics.tally import Tally
 
 if TYPE_CHECKING:

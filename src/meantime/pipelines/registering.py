@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def register(spark: "SparkSession", defaults: Mapping[str, str] | None = None) -> "SparkSession":
     """Add `meantime.events` and `meantime.topic` to a session; `defaults` are options that every use of them has."""
-    from meantime.pipelines.events.event_source import EventsSource
-    from meantime.pipelines.topics.topic_source import TopicSource
+    from meantime.pipelines.events.source import EventsSource
+    from meantime.pipelines.topics.source import TopicSource
 
     parallelism = {"parallelism": str(spark.sparkContext.defaultParallelism)}
     found = environment() | parallelism | dict(defaults or {})

@@ -14,7 +14,7 @@ from meantime.errors import BadCursor, Conflict, NotFound
 from meantime.kafka.settings import Storage
 from meantime.pipelines.buffer.carrying import Carried, Header
 from meantime.pipelines.buffer.kafka_target import KafkaTarget
-from meantime.pipelines.events.kafka_ranges import read, written_between
+from meantime.pipelines.events.kafka_reader import read, written_between
 from meantime.pipelines.events.ranges import Range
 
 MakeTopic = Callable[[], str]

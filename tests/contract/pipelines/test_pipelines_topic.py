@@ -15,10 +15,10 @@ from meantime import Client
 from meantime.clock import SystemClock
 from meantime.errors import Conflict
 from meantime.pipelines.buffer.carrying import Carried
-from meantime.pipelines.buffer.outward import Outward
-from meantime.pipelines.topics.delivery import deliver_all
+from meantime.pipelines.buffer.outbound import Outward
 from meantime.pipelines.topics.leases import take
-from meantime.pipelines.topics.postgres_topic import open_direct
+from meantime.pipelines.topics.postgres import open_direct
+from meantime.pipelines.topics.sink import deliver_all
 from meantime.pipelines.topics.tally import Tally
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from meantime.errors import Invalid
-from meantime.pipelines.buffer.endpoints import Endpoint, buffer_name, endpoint
+from meantime.pipelines.buffer.model import Endpoint, buffer_name, endpoint
 from meantime.pipelines.spark.options import events_options, topic_options
 
 FOUND = {"url": "http://here", "postgres": "postgresql://here", "key": "k", "parallelism": "4"}

@@ -28,7 +28,7 @@ from meantime.pipelines.forecast.chart import COLOURS, SIZE, TOO_MUCH, bar_chart
 from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings
 from meantime.pipelines.forecast.planned_load import merged
 from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.topics.topic_rows import Judge, Reject, check_columns, judged
+from meantime.pipelines.topics.rows import Judge, Reject, check_columns, judged
 from meantime.sdk.messages import Slot
 from meantime.topics.model import NewMessage, Settings, Topic
 

@@ -4,7 +4,7 @@ import pytest
 
 from meantime.errors import BadCursor, Invalid
 from meantime.pipelines.archive.hold import archived_timeline
-from meantime.pipelines.events.kafka_ranges import rounds
+from meantime.pipelines.events.kafka_reader import rounds
 from meantime.pipelines.events.layout import Layout
 from meantime.pipelines.events.ranges import Range, advanced, between, lags, shares, tasks
 from meantime.streams.cursors import Cursor

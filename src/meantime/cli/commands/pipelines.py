@@ -64,7 +64,7 @@ def buffer(
     Example: meantime pipeline buffer --from event-type:orders --to event-type:reminders --delay 7d
     """
     from meantime.pipelines.buffer.buffer import BufferOptions, check, prepare
-    from meantime.pipelines.buffer.endpoints import buffer_name, endpoint
+    from meantime.pipelines.buffer.model import buffer_name, endpoint
     from meantime.pipelines.events.layout import client_of
 
     if starting not in ("begin", "end"):
@@ -196,7 +196,7 @@ def schedule(
     Example: meantime pipeline schedule campaign.csv --topic reminders --dry-run
     """
     from meantime.pipelines.events.layout import client_of
-    from meantime.pipelines.topics.bulk import kind_of, messages, read_files
+    from meantime.pipelines.topics.files import kind_of, messages, read_files
     from meantime.pipelines.topics.writing import write_topic
 
     kind_of(files)
@@ -231,7 +231,7 @@ def _show_plan(found: Found, topic: str, rows: object, step: float | None, json:
     from meantime.cli.commands.load import chart, fitting_step
     from meantime.pipelines.events.layout import client_of
     from meantime.pipelines.forecast.planned_load import merged
-    from meantime.pipelines.topics.bulk import planned
+    from meantime.pipelines.topics.files import planned
 
     with client_of(found.broker) as client:
         now_ms = client.clock().now_ms

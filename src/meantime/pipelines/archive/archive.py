@@ -17,10 +17,10 @@ from meantime.errors import StorageUnavailable
 from meantime.pipelines.archive.hold import Mark, archive_name, archived_timeline
 from meantime.pipelines.archive.journal import Entry, Journal
 from meantime.pipelines.archive.json_schema import fields_type
-from meantime.pipelines.events.event_source import cursors
 from meantime.pipelines.events.layout import Cursors, Layout, look_up, storages, texts
 from meantime.pipelines.events.native import frame
 from meantime.pipelines.events.ranges import advanced, between, lags
+from meantime.pipelines.events.source import cursors
 from meantime.pipelines.spark.meters import Progress, note
 from meantime.sdk.client import Client
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import Invalid, NotFound
-from meantime.pipelines.buffer.endpoints import Endpoint, buffer_name
-from meantime.pipelines.buffer.inward import GROUP, Inward, start_inward
-from meantime.pipelines.buffer.outward import Outward, Target, run_until_stopped
+from meantime.pipelines.buffer.inbound import GROUP, Inward, start_inward
+from meantime.pipelines.buffer.model import Endpoint, buffer_name
+from meantime.pipelines.buffer.outbound import Outward, Target, run_until_stopped
 from meantime.pipelines.events.layout import client_of, default_storage
 from meantime.pipelines.spark.file_lock import alone
 from meantime.pipelines.spark.meters import Lateness

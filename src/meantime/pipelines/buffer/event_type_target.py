@@ -19,10 +19,10 @@ import structlog
 
 from meantime.errors import PublishFailed
 from meantime.pipelines.buffer.carrying import Carried
-from meantime.pipelines.events import http_ranges
-from meantime.pipelines.events.event_source import cursors
+from meantime.pipelines.events import http_reader
 from meantime.pipelines.events.layout import look_up, texts
 from meantime.pipelines.events.ranges import between
+from meantime.pipelines.events.source import cursors
 from meantime.pipelines.spark.options import Broker
 from meantime.sdk.client import Client
 
@@ -99,7 +99,7 @@ class EventTypeTarget:
     def _marks_since(self, places: dict[str, str]) -> Counter[str]:
         layout = look_up(self._client, self._event_type)
         ranges = between(layout, cursors(places), layout.newest)
-        return Counter(mark(row[0].encode()) for row in http_ranges.read(self._broker, self._event_type, ranges))
+        return Counter(mark(row[0].encode()) for row in http_reader.read(self._broker, self._event_type, ranges))
 
     def _write(self, intent: Intent) -> None:
         fresh = self._file.with_suffix(".new")

@@ -29,7 +29,7 @@ class Delivery(Protocol):
 @contextmanager
 def open_delivery(options: TopicOptions, now_ms: int) -> Iterator[Delivery]:
     if options.postgres:
-        from meantime.pipelines.topics.postgres_topic import open_direct
+        from meantime.pipelines.topics.postgres import open_direct
 
         with open_direct(options.postgres, options.topic, now_ms) as direct:
             yield direct

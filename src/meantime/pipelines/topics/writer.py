@@ -20,9 +20,9 @@ from pyspark.sql import datasource
 
 from meantime.errors import Invalid
 from meantime.pipelines.spark.options import TopicOptions
-from meantime.pipelines.topics.delivery import deliver_all, open_delivery, topic_and_now
+from meantime.pipelines.topics.rows import Judge, Reject, judged
+from meantime.pipelines.topics.sink import deliver_all, open_delivery, topic_and_now
 from meantime.pipelines.topics.tally import Tally
-from meantime.pipelines.topics.topic_rows import Judge, Reject, judged
 from meantime.topics.model import NewMessage
 
 if TYPE_CHECKING:

@@ -64,12 +64,12 @@ def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[st
 
 def _read(settings: EventsOptions, piece: Piece) -> Iterator[Any]:
     if piece.storage is None:
-        from meantime.pipelines.events import http_ranges
+        from meantime.pipelines.events import http_reader
 
-        return http_ranges.read(settings.broker, settings.event_type, piece.ranges)
-    from meantime.pipelines.events import kafka_ranges
+        return http_reader.read(settings.broker, settings.event_type, piece.ranges)
+    from meantime.pipelines.events import kafka_reader
 
-    return kafka_ranges.read(piece.storage, piece.ranges)
+    return kafka_reader.read(piece.storage, piece.ranges)
 
 
 class EventsReader(datasource.DataSourceReader):
@@ -103,7 +103,7 @@ class EventsReader(datasource.DataSourceReader):
         earliest, latest_ms = self._settings.written_from, self._latest_ms()
         if (earliest is None and latest_ms is None) or not clusters:
             return ranges
-        from meantime.pipelines.events.kafka_ranges import written_between
+        from meantime.pipelines.events.kafka_reader import written_between
 
         from_ms = None if earliest is None else unix_ms(earliest)
         used = sorted({one.storage_id for one in ranges})

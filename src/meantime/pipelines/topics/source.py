@@ -13,15 +13,15 @@ from pyspark.sql import datasource
 from meantime.errors import Invalid
 from meantime.pipelines.events.layout import client_of
 from meantime.pipelines.spark.options import TopicOptions, topic_options
-from meantime.pipelines.topics.topic_rows import check_columns
+from meantime.pipelines.topics.rows import check_columns
 from meantime.topics.model import Position
 from meantime.topics.rules import status
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from meantime.pipelines.topics.topic_stream import TopicStreamReader
-    from meantime.pipelines.topics.topic_writing import TopicStreamWriter, TopicWriter
+    from meantime.pipelines.topics.stream import TopicStreamReader
+    from meantime.pipelines.topics.writer import TopicStreamWriter, TopicWriter
 
 COLUMNS = (
     "id string, at_ms bigint, created_for_ms bigint, status string, producer_group string, lock_consumer_id string, "
@@ -54,12 +54,12 @@ class TopicSource(datasource.DataSource):
         return TopicReader(self._settings)
 
     def streamReader(self, schema: "StructType") -> "TopicStreamReader":  # noqa: N802
-        from meantime.pipelines.topics.topic_stream import TopicStreamReader
+        from meantime.pipelines.topics.stream import TopicStreamReader
 
         return TopicStreamReader(self._settings)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "TopicWriter":
-        from meantime.pipelines.topics.topic_writing import TopicWriter
+        from meantime.pipelines.topics.writer import TopicWriter
 
         if overwrite:
             raise Invalid("mode 'overwrite' would delete messages: use mode 'append'", option="mode")
@@ -67,7 +67,7 @@ class TopicSource(datasource.DataSource):
         return TopicWriter(self._settings)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "TopicStreamWriter":  # noqa: N802
-        from meantime.pipelines.topics.topic_writing import TopicStreamWriter
+        from meantime.pipelines.topics.writer import TopicStreamWriter
 
         check_columns(schema, stream=True)
         return TopicStreamWriter(self._settings)
@@ -92,7 +92,7 @@ class TopicReader(datasource.DataSourceReader):
         now_ms = settings.now_ms if settings.now_ms is not None else self._cluster_now_ms()
         if settings.postgres is None:
             return [Buckets(0, None, now_ms)]
-        from meantime.pipelines.topics.postgres_topic import bucket_ranges
+        from meantime.pipelines.topics.postgres import bucket_ranges
 
         topic_id, ranges = bucket_ranges(settings.postgres, settings.topic, settings.parallelism)
         return [Buckets(topic_id, buckets, now_ms) for buckets in ranges]
@@ -120,7 +120,7 @@ class TopicReader(datasource.DataSourceReader):
             yield (*row, None if is_json else b64encode(body).decode()) if self._settings.body_b64 else row
 
     def _from_postgres(self, partition: Buckets) -> Iterator[tuple[Position, bool, bytes]]:
-        from meantime.pipelines.topics.postgres_topic import scan
+        from meantime.pipelines.topics.postgres import scan
 
         assert self._settings.postgres
         assert partition.buckets
@@ -128,6 +128,6 @@ class TopicReader(datasource.DataSourceReader):
             yield Position(*fields), is_json, bytes(body)
 
     def _over_api(self) -> Iterator[tuple[Position, bool, bytes]]:
-        from meantime.pipelines.topics.http_topic import owned
+        from meantime.pipelines.topics.http import owned
 
         return owned(self._settings)

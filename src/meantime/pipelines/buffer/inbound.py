@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from meantime.kafka.java_settings import connector_options
 from meantime.kafka.settings import Storage
-from meantime.pipelines.buffer.endpoints import Endpoint
+from meantime.pipelines.buffer.model import Endpoint
 from meantime.pipelines.spark.options import Broker
 
 if TYPE_CHECKING:
