@@ -24,8 +24,8 @@ from meantime.pipelines.archive.journal import Journal
 from meantime.pipelines.events import http_reader
 from meantime.pipelines.events.layout import look_up
 from meantime.pipelines.events.ranges import between
-from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.spark.options import Broker
+from meantime.pipelines.spark.broker import Broker
+from meantime.pipelines.spark.meters import BufferLateness
 
 RECORDS = int(os.environ.get("MEANTIME_BUFFER_RECORDS", "3000"))
 EVENTS = int(os.environ.get("MEANTIME_ARCHIVE_EVENTS", "6000"))
@@ -134,7 +134,7 @@ def test_a_buffer_of_an_event_type_loses_and_repeats_nothing_over_kills_and_a_sw
     assert len(client.timelines(event_type)) == 2
     assert sorted(number_of(value) for value, _ in arrived.seen) == list(range(RECORDS))
     due = due_ms(client, cluster.urls[0], event_type)
-    late = Lateness()
+    late = BufferLateness()
     late.note(written_ms - due[value] for value, written_ms in arrived.seen)
     print(f"\nbuffer, {RECORDS:,} records, {kills} kills, 1 switch: {late.report()}")
     assert late.report()["early"] == 0

@@ -23,14 +23,15 @@ from meantime.cli.pipeline.spark import told
 from meantime.errors import Invalid
 from meantime.pipelines import events, register, session, write_topic
 from meantime.pipelines.archive.archive import ArchiveOptions, Archiving
-from meantime.pipelines.archive.journal import Entry
+from meantime.pipelines.archive.journal import JournalEntry
 from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.buffer.model import Endpoint
 from meantime.pipelines.events.source import EventsReader
-from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.spark.options import Broker, events_options
+from meantime.pipelines.spark.broker import Broker
+from meantime.pipelines.spark.meters import BufferLateness
+from meantime.pipelines.spark.options import events_options
 from meantime.pipelines.topics.files import messages, planned, read_files
-from meantime.pipelines.topics.tally import Tally
+from meantime.pipelines.topics.sink import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,7 +115,7 @@ def test_what_options_say_is_not_needed_is_not_even_read(client: Client, stack: 
 
     def offsets(**options: str) -> int:
         reader = EventsReader(events_options({"event_type": name, **options}, {"url": stack.urls[0]}))
-        return sum(one.count for piece in reader.partitions() for one in piece.ranges)
+        return sum(one.count for part in reader.partitions() for one in part.ranges)
 
     assert offsets() == 150
     by_partition = [offsets(partitions="0"), offsets(partitions="1")]
@@ -248,7 +249,7 @@ def test_an_archive_holds_each_event_once_although_it_was_interrupted(
     (only,) = archiving.journal.data.glob("date=*/hour=*/b0000000001-*.parquet")
     only.with_name("b0000000002-0000.parquet").write_bytes(only.read_bytes())
     newest = {one.partition: one.newest_available_offset for one in client.partitions(name)}
-    archiving.journal.begin(Entry(2, last.end, newest))
+    archiving.journal.begin(JournalEntry(2, last.end, newest))
     Archiving(spark, client, name, ArchiveOptions(folder)).run(lambda: False)
     kept = spark.read.parquet(str(folder / f"event_type={name}"))
     assert numbers(kept) == list(range(150)) == sorted(row["n"] for row in kept.select("fields.n").collect())
@@ -286,7 +287,7 @@ def test_a_buffer_keeps_keys_values_and_headers(
     prepare(client, options)
     run_in(spark, options, lambda: False)
     wait_for(lambda: client.count(options.topic, status="available") == 301)
-    run_out(options, lambda: False, Lateness())
+    run_out(options, lambda: False, BufferLateness())
     came_in, came_out = ({one.key(): one for one in records(kafka, end.name)} for end in ends)
     assert len(records(kafka, ends[1].name)) == 301
     for key, before in came_in.items():

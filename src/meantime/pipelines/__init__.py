@@ -12,14 +12,14 @@ from meantime.pipelines.session import session
 if TYPE_CHECKING:
     from meantime.pipelines.events.native import events
     from meantime.pipelines.registering import register
-    from meantime.pipelines.topics.writing import write_topic
+    from meantime.pipelines.topics.writer import write_topic
 
 __all__ = ["events", "register", "session", "write_topic"]
 
 _HOME = {
     "events": "meantime.pipelines.events.native",
     "register": "meantime.pipelines.registering",
-    "write_topic": "meantime.pipelines.topics.writing",
+    "write_topic": "meantime.pipelines.topics.writer",
 }
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 from streams_nodes import Node, body, eventually, new_event_type, open_node, open_place
 
 from meantime import Client
-from meantime.pipelines.archive.hold import Mark
+from meantime.pipelines.archive.hold import ArchiveHold
 from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
 
 
@@ -62,7 +62,7 @@ async def retention_in_kafka(node: Node, topic: str) -> str:
 async def test_a_closed_timeline_stays_until_the_archive_has_it(http: httpx.AsyncClient, node: Node) -> None:
     name = await filled(http, annotations={"team": "shop"})
     with Client(node.url) as client:
-        mark = await asyncio.to_thread(Mark, client, name, "shelf")
+        mark = await asyncio.to_thread(ArchiveHold, client, name, "shelf")
         assert not mark.wanted
         await asyncio.to_thread(mark.move, 0)
         await switch(http, name)
@@ -85,14 +85,14 @@ async def test_without_the_mark_nothing_waits_any_more(http: httpx.AsyncClient, 
     await node.streams.retention.run_once()
     assert not await deleted(http, name), "a mark that is no number keeps everything"
     with Client(node.url) as client:
-        await asyncio.to_thread(lambda: Mark(client, name, "shelf").remove())
+        await asyncio.to_thread(lambda: ArchiveHold(client, name, "shelf").remove())
     await eventually(lambda: deleted(http, name))
 
 
 async def test_clean_up_waits_for_the_slowest_of_two_archives(http: httpx.AsyncClient, node: Node) -> None:
     name = await filled(http)
     with Client(node.url) as client:
-        quick, slow = [await asyncio.to_thread(Mark, client, name, archive) for archive in ("quick", "slow")]
+        quick, slow = [await asyncio.to_thread(ArchiveHold, client, name, archive) for archive in ("quick", "slow")]
         await asyncio.to_thread(slow.move, 0)
         await asyncio.to_thread(quick.move, 1)
         await switch(http, name)
@@ -106,7 +106,7 @@ async def test_clean_up_waits_for_the_slowest_of_two_archives(http: httpx.AsyncC
 async def test_an_archive_puts_its_mark_right_when_another_has_undone_it(http: httpx.AsyncClient, node: Node) -> None:
     name = await switched(http)
     with Client(node.url) as client:
-        mark = await asyncio.to_thread(Mark, client, name, "shelf")
+        mark = await asyncio.to_thread(ArchiveHold, client, name, "shelf")
         await asyncio.to_thread(mark.move, 0)
         await http.put(f"/event-types/{name}", json={"annotations": {f"{ARCHIVED_TIMELINE}.other": "0"}})
         await asyncio.to_thread(mark.move, 0)

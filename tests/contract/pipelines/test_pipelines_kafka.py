@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import Services
 from meantime.errors import BadCursor, Conflict, NotFound
 from meantime.kafka.settings import Storage
-from meantime.pipelines.buffer.carrying import Carried, Header
 from meantime.pipelines.buffer.kafka_target import KafkaTarget
+from meantime.pipelines.buffer.model import BufferedRecord, Header
 from meantime.pipelines.events.kafka_reader import read, written_between
 from meantime.pipelines.events.ranges import Range
 
@@ -136,8 +136,10 @@ def test_records_and_their_ids_are_written_together(storage: Storage, make_topic
     topic, buffer = make_topic(), f"buffer-{uuid4().hex[:8]}"
     target = KafkaTarget(storage, topic, buffer)
     assert target.published() == set()
-    target.publish(["a", "b"], [Carried(b"k", b"v", [Header("h", b"1"), Header("h", None)]), Carried(None, None)])
-    target.publish(["c", "a"], [Carried(b"k", b"w")])
+    target.publish(
+        ["a", "b"], [BufferedRecord(b"k", b"v", [Header("h", b"1"), Header("h", None)]), BufferedRecord(None, None)]
+    )
+    target.publish(["c", "a"], [BufferedRecord(b"k", b"w")])
     assert KafkaTarget(storage, topic, buffer).published() == {"c", "a"}
     first, second, third = consumed(storage, topic)
     assert (first.key(), first.value(), first.headers()) == (b"k", b"v", [("h", b"1"), ("h", None)])
@@ -151,8 +153,8 @@ def test_whoever_was_taken_over_from_cannot_write(storage: Storage, make_topic: 
     old.published()
     new.published()
     with pytest.raises(Conflict, match="taken"):
-        old.publish(["a"], [Carried(b"k", b"old")])
-    new.publish(["b"], [Carried(b"k", b"new")])
+        old.publish(["a"], [BufferedRecord(b"k", b"old")])
+    new.publish(["b"], [BufferedRecord(b"k", b"new")])
     assert [message.value() for message in consumed(storage, topic)] == [b"new"]
 
 

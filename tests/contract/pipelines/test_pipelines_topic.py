@@ -14,12 +14,11 @@ from conftest import Services
 from meantime import Client
 from meantime.clock import SystemClock
 from meantime.errors import Conflict
-from meantime.pipelines.buffer.carrying import Carried
-from meantime.pipelines.buffer.outbound import Outward
+from meantime.pipelines.buffer.model import BufferedRecord
+from meantime.pipelines.buffer.outbound import Outbound
 from meantime.pipelines.topics.leases import take
-from meantime.pipelines.topics.postgres import open_direct
-from meantime.pipelines.topics.sink import deliver_all
-from meantime.pipelines.topics.tally import Tally
+from meantime.pipelines.topics.postgres import open_postgres_sink
+from meantime.pipelines.topics.sink import Tally, write_all
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of
 
@@ -64,9 +63,9 @@ def messages(now_ms: int, first: int, end: int, at_ms: int | None = None) -> lis
 
 async def deliver(uri: str, topic: str, now_ms: int, rows: list[NewMessage]) -> Tally:
     def run() -> Tally:
-        with open_direct(uri, topic, now_ms) as direct:
+        with open_postgres_sink(uri, topic, now_ms) as direct:
             direct.chunk = 10
-            return deliver_all(direct, rows)
+            return write_all(direct, rows)
 
     return await asyncio.to_thread(run)
 
@@ -121,7 +120,7 @@ async def test_a_topic_that_was_changed_meanwhile_gets_nothing(
         await deliver(uri, topic, now_ms, rows[:1])
 
     def change_and_deliver() -> None:
-        with open_direct(uri, topic, now_ms) as direct:
+        with open_postgres_sink(uri, topic, now_ms) as direct:
             assert httpx.put(f"{node.url}/topics/{topic}", json={"max_body_bytes": 1}).status_code == 200
             direct.deliver(rows)
 
@@ -141,7 +140,7 @@ class Shelf:
     def published(self) -> set[str]:
         return self._before
 
-    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+    def publish(self, ids: Sequence[str], records: Sequence[BufferedRecord]) -> None:
         assert len(ids) >= len(records)
         self.values += [record.value for record in records]
 
@@ -150,7 +149,7 @@ async def test_what_went_out_before_a_crash_does_not_go_out_again(
     node: TopicsNode, http: httpx.AsyncClient, uri: str, topic: str, now_ms: int
 ) -> None:
     due = [
-        msgspec.structs.replace(one, body=msgspec.json.encode(Carried(value=one.id.encode())))
+        msgspec.structs.replace(one, body=msgspec.json.encode(BufferedRecord(value=one.id.encode())))
         for one in messages(now_ms, 0, 6, now_ms)
     ]
     await deliver(uri, topic, now_ms, due)
@@ -159,7 +158,7 @@ async def test_what_went_out_before_a_crash_does_not_go_out_again(
     def crash_and_resume() -> None:
         with Client(node.url, producer_group="owners") as client:
             assert len(take(client, topic, "out", limit=5, lease_for=60)) == 5
-            Outward(client, topic, "out", shelf).run(lambda: False, once=True)
+            Outbound(client, topic, "out", shelf).run(lambda: False, once=True)
 
     await asyncio.to_thread(crash_and_resume)
     assert sorted(shelf.values) == [b"m-3", b"m-4", b"m-5"]

@@ -20,15 +20,15 @@ from meantime.cli.main import run
 from meantime.cli.pipeline.spark import told
 from meantime.errors import Invalid, NotFound
 from meantime.pipelines.archive.compaction import compact, is_over
-from meantime.pipelines.archive.journal import Entry, Journal
+from meantime.pipelines.archive.journal import Journal, JournalEntry
 from meantime.pipelines.archive.json_schema import fields_type, spark_type
-from meantime.pipelines.buffer.carrying import Carried, Header, unpacked
-from meantime.pipelines.buffer.event_type_target import Intent, chunks, mark, went_out
+from meantime.pipelines.buffer.event_type_target import PublishIntent, chunks, mark, went_out
+from meantime.pipelines.buffer.model import BufferedRecord, Header, decode_record
 from meantime.pipelines.forecast.chart import COLOURS, SIZE, TOO_MUCH, bar_chart, grouped
 from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings
 from meantime.pipelines.forecast.planned_load import merged
-from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.topics.rows import Judge, Reject, check_columns, judged
+from meantime.pipelines.spark.meters import BufferLateness
+from meantime.pipelines.topics.rows import Reject, RowContext, check_columns, checked_rows
 from meantime.sdk.messages import Slot
 from meantime.topics.model import NewMessage, Settings, Topic
 
@@ -37,35 +37,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOW = 1_700_000_000_000
-JUDGE = Judge(Topic(1, "t", 1, Settings(max_future_ms=1000, max_body_bytes=20)), "g", NOW, "job", 3)
+CONTEXT = RowContext(Topic(1, "t", 1, Settings(max_future_ms=1000, max_body_bytes=20)), "g", NOW, "job", 3)
 
 
-def judge_rows(**columns: list[object]) -> list[NewMessage | Reject]:
-    return list(judged([pa.RecordBatch.from_pydict(columns)], JUDGE))
+def check_rows(**columns: list[object]) -> list[NewMessage | Reject]:
+    return list(checked_rows([pa.RecordBatch.from_pydict(columns)], CONTEXT))
 
 
 def test_a_row_becomes_a_message() -> None:
-    (message,) = judge_rows(id=["a"], at_ms=[NOW + 5], body=['{"n": 1}'])
+    (message,) = check_rows(id=["a"], at_ms=[NOW + 5], body=['{"n": 1}'])
     assert isinstance(message, NewMessage)
     assert (message.id, message.at_ms, message.body, message.is_json) == ("a", NOW + 5, b'{"n": 1}', True)
 
 
 def test_text_is_a_json_string_and_bytes_stay_bytes() -> None:
-    text, raw = judge_rows(id=["a"], at_ms=[NOW], body=["hello"]) + judge_rows(id=["a"], at_ms=[NOW], body=[b"\xff"])
+    text, raw = check_rows(id=["a"], at_ms=[NOW], body=["hello"]) + check_rows(id=["a"], at_ms=[NOW], body=[b"\xff"])
     assert isinstance(text, NewMessage)
     assert isinstance(raw, NewMessage)
     assert (text.body, raw.body, raw.is_json) == (b'"hello"', b"\xff", False)
 
 
 def test_without_ids_a_row_is_named_after_its_place_in_the_job() -> None:
-    first, second = judge_rows(after_ms=[1, 2], body=["1", "2"])
+    first, second = check_rows(after_ms=[1, 2], body=["1", "2"])
     assert isinstance(first, NewMessage)
     assert isinstance(second, NewMessage)
     assert (first.id, second.id, second.at_ms) == ("job-3-0", "job-3-1", NOW + 2)
 
 
 def test_a_row_that_could_not_be_read_is_refused_for_that_reason() -> None:
-    (refused,) = judge_rows(id=["a"], at_ms=[None], body=["1"], unread=["the instant cannot be read: at tomorrow"])
+    (refused,) = check_rows(id=["a"], at_ms=[None], body=["1"], unread=["the instant cannot be read: at tomorrow"])
     assert isinstance(refused, Reject)
     assert (refused.place, refused.error) == ("row 0 of task 3 (id 'a')", "the instant cannot be read: at tomorrow")
 
@@ -81,7 +81,7 @@ def test_a_row_that_could_not_be_read_is_refused_for_that_reason() -> None:
     ],
 )
 def test_a_bad_row_says_where_it_stands_and_why(row: dict[str, list[object]], why: str) -> None:
-    (reject,) = judge_rows(**row)
+    (reject,) = check_rows(**row)
     assert isinstance(reject, Reject)
     assert reject.place.startswith("row 0 of task 3")
     assert why in reject.error
@@ -104,16 +104,16 @@ def test_columns_are_checked_by_name_and_type() -> None:
 
 
 def test_a_record_keeps_key_value_and_headers() -> None:
-    record = Carried(b"k\xff", None, [Header("h", b""), Header("h", None)])
-    assert unpacked(msgspec.json.encode(record)) == record
-    assert unpacked(b'{"value":"YQ=="}') == Carried(None, b64decode("YQ=="))
+    record = BufferedRecord(b"k\xff", None, [Header("h", b""), Header("h", None)])
+    assert decode_record(msgspec.json.encode(record)) == record
+    assert decode_record(b'{"value":"YQ=="}') == BufferedRecord(None, b64decode("YQ=="))
 
 
 def test_an_intent_is_settled_by_what_is_found() -> None:
     one, two = mark(b'{"n": 1}'), mark(b'{"n":2}')
     assert mark(b'{ "n":1}') == one
     assert mark(b'{"metadata":{"eid":"e","partition":"0"},"n":1}') == mark(b'{"metadata":{"eid":"e"}}') == "e"
-    intent = Intent(["a", "b", "c", "old"], [one, one, two], {})
+    intent = PublishIntent(["a", "b", "c", "old"], [one, one, two], {})
     assert went_out(intent, Counter([one])) == {"a", "old"}
 
 
@@ -141,13 +141,13 @@ def test_a_schema_becomes_a_type() -> None:
 def test_a_journal_goes_on_with_what_was_begun(folder: Path) -> None:
     journal = Journal(folder, "orders")
     assert journal.last() is None
-    plan = Entry(1, {"0": "a"}, {"0": "b"})
+    plan = JournalEntry(1, {"0": "a"}, {"0": "b"})
     journal.begin(plan)
     assert Journal(folder, "orders").plan() == plan
-    journal.finish(Entry(1, {"0": "a"}, {"0": "b"}, 7))
+    journal.finish(JournalEntry(1, {"0": "a"}, {"0": "b"}, 7))
     again = Journal(folder, "orders")
     assert (again.plan(), again.rows()) == (None, 7)
-    again.begin(Entry(1, {}, {}))
+    again.begin(JournalEntry(1, {}, {}))
     assert again.plan() is None
 
 
@@ -160,7 +160,7 @@ def test_small_files_of_an_hour_that_is_over_become_one(folder: Path) -> None:
     for number in (1, 2, 3):
         table = pa.table({"event": [f"e{number}"], "partition": ["0"], "cursor": [f"c{number}"]})
         parquet.write_table(table, hour / f"b{number:010d}-0000.parquet")
-    journal.finish(Entry(2, {}, {}, 2))
+    journal.finish(JournalEntry(2, {}, {}, 2))
     assert compact(journal, datetime(2026, 5, 1, 9, 59, tzinfo=UTC)) == 0
     assert compact(journal, datetime(2026, 5, 1, 10, 0, tzinfo=UTC)) == 2
     assert sorted(file.name[0] for file in hour.iterdir()) == ["b", "c"]
@@ -230,7 +230,7 @@ def test_new_load_stands_on_top_of_what_is_there() -> None:
 
 
 def test_lateness_is_told_by_percentiles() -> None:
-    lateness = Lateness()
+    lateness = BufferLateness()
     assert lateness.report() == {"messages": 0}
     lateness.note(range(100))
     assert lateness.report() == {"messages": 100, "early": 0, "p50_ms": 50, "p99_ms": 99, "max_ms": 99}

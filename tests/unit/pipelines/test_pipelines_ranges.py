@@ -5,7 +5,7 @@ import pytest
 from meantime.errors import BadCursor, Invalid
 from meantime.pipelines.archive.hold import archived_timeline
 from meantime.pipelines.events.kafka_reader import rounds
-from meantime.pipelines.events.layout import Layout
+from meantime.pipelines.events.layout import EventTypeLayout
 from meantime.pipelines.events.ranges import Range, advanced, between, lags, shares, tasks
 from meantime.streams.cursors import Cursor
 from meantime.streams.model import Timeline
@@ -17,9 +17,9 @@ def timeline(order: int, *latest: int, deleted: bool = False) -> Timeline:
     )
 
 
-def layout(newest: Cursor, *timelines: Timeline) -> Layout:
+def layout(newest: Cursor, *timelines: Timeline) -> EventTypeLayout:
     begin = Cursor(timelines[0].order, -1)
-    return Layout("orders", timelines, {"0": begin, "1": begin}, {"0": newest, "1": newest})
+    return EventTypeLayout("orders", timelines, {"0": begin, "1": begin}, {"0": newest, "1": newest})
 
 
 THREE = layout(Cursor(3, 4), timeline(1, 9, 9), timeline(2, -1, 2), timeline(3))

@@ -65,7 +65,7 @@ def buffer(
     """
     from meantime.pipelines.buffer.buffer import BufferOptions, check, prepare
     from meantime.pipelines.buffer.model import buffer_name, endpoint
-    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.spark.broker import client_of
 
     if starting not in ("begin", "end"):
         raise typer.BadParameter("--starting is begin or end")
@@ -87,9 +87,9 @@ def buffer(
 
 def _run_buffer(options: "BufferOptions", only: str | None, master: str | None, json: bool) -> None:
     from meantime.pipelines.buffer.buffer import run_both, run_in, run_out
-    from meantime.pipelines.spark.meters import Lateness
+    from meantime.pipelines.spark.meters import BufferLateness
 
-    lateness = Lateness()
+    lateness = BufferLateness()
     with running() as stopping:
         say(f"{options.topic}: {options.source} → {human(options.delay)} → {options.target}")
         if only == "out":
@@ -138,7 +138,7 @@ def archive(
     from meantime.pipelines.archive.compaction import compact as merge
     from meantime.pipelines.archive.compaction import finish
     from meantime.pipelines.archive.journal import FOLDER
-    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.spark.broker import client_of
     from meantime.pipelines.spark.file_lock import alone
 
     pause = duration(every, "--every")
@@ -195,9 +195,9 @@ def schedule(
 
     Example: meantime pipeline schedule campaign.csv --topic reminders --dry-run
     """
-    from meantime.pipelines.events.layout import client_of
+    from meantime.pipelines.spark.broker import client_of
     from meantime.pipelines.topics.files import kind_of, messages, read_files
-    from meantime.pipelines.topics.writing import write_topic
+    from meantime.pipelines.topics.writer import write_topic
 
     kind_of(files)
     slot_for = duration(step, "--step") if step else None
@@ -229,8 +229,8 @@ def schedule(
 def _show_plan(found: Found, topic: str, rows: object, step: float | None, json: bool) -> None:
     """The load that is there, and what would come on top of it."""
     from meantime.cli.commands.load import chart, fitting_step
-    from meantime.pipelines.events.layout import client_of
     from meantime.pipelines.forecast.planned_load import merged
+    from meantime.pipelines.spark.broker import client_of
     from meantime.pipelines.topics.files import planned
 
     with client_of(found.broker) as client:
@@ -283,9 +283,9 @@ def forecast(
     Example: meantime pipeline forecast --for 7d --archive /data/archive --png week.png
     """
     from meantime.cli.commands.load import fitting_step
-    from meantime.pipelines.events.layout import client_of
     from meantime.pipelines.forecast.chart import bar_chart, need_matplotlib
     from meantime.pipelines.forecast.forecast import forecast as look
+    from meantime.pipelines.spark.broker import client_of
 
     if png:
         need_matplotlib()

@@ -15,7 +15,7 @@ from meantime.errors import MeantimeError, StackError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from meantime.pipelines.spark.options import Broker
+    from meantime.pipelines.spark.broker import Broker
 
 signals = threading.Event()
 """Set by SIGTERM and Ctrl-C."""
@@ -42,7 +42,7 @@ def find_cluster(
     url: str | None, key: str | None, data: Path | None, metrics_port: int | None, group: str = "default"
 ) -> Found:
     """By flags, environment, or the running stack. A cluster named by --url is not taken to share this stack's database."""
-    from meantime.pipelines.spark.options import Broker
+    from meantime.pipelines.spark.broker import Broker
     from meantime.stack.discovery import discover
 
     addresses = discover(data)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import StorageUnavailable
-from meantime.pipelines.archive.hold import Mark, archive_name, archived_timeline
-from meantime.pipelines.archive.journal import Entry, Journal
+from meantime.pipelines.archive.hold import ArchiveHold, archive_name, archived_timeline
+from meantime.pipelines.archive.journal import Journal, JournalEntry
 from meantime.pipelines.archive.json_schema import fields_type
-from meantime.pipelines.events.layout import Cursors, Layout, look_up, storages, texts
+from meantime.pipelines.events.layout import Cursors, EventTypeLayout, look_up, storages, texts
 from meantime.pipelines.events.native import frame
 from meantime.pipelines.events.ranges import advanced, between, lags
 from meantime.pipelines.events.source import cursors
-from meantime.pipelines.spark.meters import Progress, note
+from meantime.pipelines.spark.meters import StreamProgress, note_progress
 from meantime.sdk.client import Client
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class Archiving:
         declared = client.event_type(event_type)
         schema = declared.schema.schema if declared.schema else ""
         self._fields = fields_type(declared.category or "undefined", schema)
-        self._mark = Mark(client, event_type, archive_name(options.folder))
+        self._hold = ArchiveHold(client, event_type, archive_name(options.folder))
 
     def run(self, stopping: Callable[[], bool]) -> int:
         """Everything that is there by now; how many events that were."""
         total = 0
         if self._options.hold is False:
-            self._mark.remove()
+            self._hold.remove()
         while not stopping():
             self._tell()
             rows = self.run_batch()
@@ -83,35 +83,35 @@ class Archiving:
             raise StorageUnavailable(
                 f"{self.event_type!r}: Kafka gave {rows} of the {expected} events between {plan.start} and {plan.end}"
             )
-        self.journal.finish(Entry(plan.number, plan.start, plan.end, rows))
-        note(Progress(f"archive {self.event_type}", plan.number, rows))
+        self.journal.finish(JournalEntry(plan.number, plan.start, plan.end, rows))
+        note_progress(StreamProgress(f"archive {self.event_type}", plan.number, rows))
         return rows
 
     def _tell(self) -> None:
         """Where clean-up waits for this archive: up to where it need not wait any more."""
-        if self._options.hold or self._mark.wanted:
+        if self._options.hold or self._hold.wanted:
             layout = look_up(self._client, self.event_type)
-            self._mark.move(archived_timeline(layout, self._reached(layout)))
+            self._hold.move(archived_timeline(layout, self._reached(layout)))
 
-    def _reached(self, layout: Layout) -> Cursors:
+    def _reached(self, layout: EventTypeLayout) -> Cursors:
         last = self.journal.last()
         return cursors(last.end) if last else layout.oldest
 
-    def _planned(self, layout: Layout) -> Entry | None:
+    def _planned(self, layout: EventTypeLayout) -> JournalEntry | None:
         last = self.journal.last()
         start = self._reached(layout)
         if not any(lags(layout, start).values()):
             return None
         end = advanced(layout, start, self._options.max_rows)
-        return Entry(last.number + 1 if last else 1, texts(start), texts(end))
+        return JournalEntry(last.number + 1 if last else 1, texts(start), texts(end))
 
-    def _clear(self, plan: Entry) -> None:
+    def _clear(self, plan: JournalEntry) -> None:
         """What an interrupted attempt at this batch has left."""
         shutil.rmtree(self.journal.staging, ignore_errors=True)
         for file in self.journal.data.glob(f"date=*/hour=*/b{plan.number:010d}-*.parquet"):
             file.unlink()
 
-    def _write(self, layout: Layout, plan: Entry) -> int:
+    def _write(self, layout: EventTypeLayout, plan: JournalEntry) -> int:
         borders = (cursors(plan.start), cursors(plan.end))
         clusters = storages(self._client, {}, self._options.postgres)
         events = frame(self._spark, layout, borders, clusters, self._options.kafka)
@@ -119,7 +119,7 @@ class Archiving:
         writer.partitionBy("date", "hour").parquet(str(self.journal.staging))
         return sum(one.count for one in between(layout, *borders))
 
-    def _move_in(self, plan: Entry) -> int:
+    def _move_in(self, plan: JournalEntry) -> int:
         from pyarrow import parquet
 
         rows = 0

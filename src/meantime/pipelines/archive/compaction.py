@@ -15,7 +15,7 @@ from meantime.pipelines.archive.journal import Journal, write_file
 LARGE = 128 << 20
 
 
-class Intent(msgspec.Struct, frozen=True):
+class CompactionIntent(msgspec.Struct, frozen=True):
     old: list[str]
     new: str
 
@@ -45,7 +45,7 @@ def finish(journal: Journal) -> None:
     file = journal.folder / "compaction.intent"
     if not file.exists():
         return
-    intent = msgspec.json.decode(file.read_bytes(), type=Intent)
+    intent = msgspec.json.decode(file.read_bytes(), type=CompactionIntent)
     if Path(intent.new).exists():
         for old in intent.old:
             Path(old).unlink(missing_ok=True)
@@ -63,7 +63,9 @@ def _merge(journal: Journal, files: Sequence[Path]) -> int:
     )
     parquet.write_table(whole, aside, compression="zstd")
     new = files[0].with_name(f"c{_number(files[0]):010d}-{_number(files[-1]):010d}.parquet")
-    write_file(journal.folder / "compaction.intent", msgspec.json.encode(Intent([str(file) for file in files], str(new))))
+    write_file(
+        journal.folder / "compaction.intent", msgspec.json.encode(CompactionIntent([str(file) for file in files], str(new)))
+    )
     aside.rename(new)
     finish(journal)
     return len(files)

@@ -10,13 +10,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from meantime.pipelines.archive.journal import FOLDER, write_file
-from meantime.pipelines.events.layout import Cursors, Layout
+from meantime.pipelines.events.layout import Cursors, EventTypeLayout
 from meantime.sdk.client import Client
 from meantime.sdk.model import EventType
 from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
 
 
-def archived_timeline(layout: Layout, reached: Cursors) -> int:
+def archived_timeline(layout: EventTypeLayout, reached: Cursors) -> int:
     """The last closed timeline of which nothing lies after `reached`; 0 if there is none."""
     order = min(layout.track(name).settled(cursor).order for name, cursor in reached.items())
     return max((one.order for one in layout.timelines if one.closed and one.order < order), default=0)
@@ -31,7 +31,7 @@ def archive_name(archive: Path) -> str:
     return file.read_text().strip()
 
 
-class Mark:
+class ArchiveHold:
     """What one archive has put on one event type."""
 
     def __init__(self, client: Client, event_type: str, archive: str) -> None:

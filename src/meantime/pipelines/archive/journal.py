@@ -16,7 +16,7 @@ from meantime.errors import Invalid
 FOLDER = "_meantime"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class JournalEntry(msgspec.Struct, frozen=True):
     """`start` is exclusive, `end` inclusive: cursors by partition."""
 
     number: int
@@ -34,29 +34,29 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._plan = self.folder / "plan.json"
 
-    def last(self) -> Entry | None:
+    def last(self) -> JournalEntry | None:
         files = sorted(self.folder.glob("[0-9]*.json"))
         return self._read(files[-1]) if files else None
 
     def rows(self) -> int:
         return sum(self._read(file).rows for file in self.folder.glob("[0-9]*.json"))
 
-    def plan(self) -> Entry | None:
+    def plan(self) -> JournalEntry | None:
         """What was begun and is not finished."""
         found = self._read(self._plan) if self._plan.exists() else None
         last = self.last()
         return None if found is None or (last and last.number >= found.number) else found
 
-    def begin(self, entry: Entry) -> None:
+    def begin(self, entry: JournalEntry) -> None:
         write_file(self._plan, msgspec.json.encode(entry))
 
-    def finish(self, entry: Entry) -> None:
+    def finish(self, entry: JournalEntry) -> None:
         write_file(self.folder / f"{entry.number:010d}.json", msgspec.json.encode(entry))
         self._plan.unlink(missing_ok=True)
 
-    def _read(self, file: Path) -> Entry:
+    def _read(self, file: Path) -> JournalEntry:
         try:
-            return msgspec.json.decode(file.read_bytes(), type=Entry)
+            return msgspec.json.decode(file.read_bytes(), type=JournalEntry)
         except msgspec.MsgspecError as error:
             raise Invalid(f"{file} is damaged: {error}") from error
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import Invalid, NotFound
-from meantime.pipelines.buffer.inbound import GROUP, Inward, start_inward
+from meantime.pipelines.buffer.inbound import GROUP, Inbound, start_inbound
 from meantime.pipelines.buffer.model import Endpoint, buffer_name
-from meantime.pipelines.buffer.outbound import Outward, Target, run_until_stopped
-from meantime.pipelines.events.layout import client_of, default_storage
+from meantime.pipelines.buffer.outbound import Outbound, Target, run_until_stopped
+from meantime.pipelines.events.layout import default_storage
+from meantime.pipelines.spark.broker import Broker, client_of
 from meantime.pipelines.spark.file_lock import alone
-from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.spark.options import Broker
+from meantime.pipelines.spark.meters import BufferLateness
 from meantime.sdk.client import Client
 
 if TYPE_CHECKING:
@@ -100,17 +100,17 @@ def target_of(client: Client, options: BufferOptions) -> Target:
     return KafkaTarget(default_storage(client, options.postgres), options.target.name, options.topic)
 
 
-def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> None:
+def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness) -> None:
     broker = Broker(options.broker.url, options.broker.key, GROUP)
     with alone(options.checkpoint / "out.lock", f"the way out of {options.topic!r}"), client_of(broker) as client:
-        outward = Outward(client, options.topic, "buffer-out", target_of(client, options), lateness)
-        run_until_stopped(outward, stopping, once=options.once)
+        outbound = Outbound(client, options.topic, "buffer-out", target_of(client, options), lateness)
+        run_until_stopped(outbound, stopping, once=options.once)
 
 
 def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[], bool]) -> None:
     with client_of(options.broker) as client:
         storage = default_storage(client, options.postgres)
-    inward = Inward(
+    inbound = Inbound(
         options.broker,
         storage,
         options.source,
@@ -122,24 +122,24 @@ def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[],
     )
     with alone(options.checkpoint / "in.lock", f"the way into {options.topic!r}"):
         failures = 0
-        while not stopping() and not _run_query(spark, inward, options.once, stopping, failures):
+        while not stopping() and not _run_query(spark, inbound, options.once, stopping, failures):
             failures += 1
             time.sleep(failures)
 
 
-def _run_query(spark: "SparkSession", inward: Inward, once: bool, stopping: Callable[[], bool], failures: int) -> bool:
+def _run_query(spark: "SparkSession", inbound: Inbound, once: bool, stopping: Callable[[], bool], failures: int) -> bool:
     """Whether it is over. What failed is begun again from its checkpoint, unless it never gets far."""
     from pyspark.errors import StreamingQueryException
 
     began = time.monotonic()
-    query = start_inward(spark, inward, once=once)
+    query = start_inbound(spark, inbound, once=once)
     try:
         while not stopping() and not query.awaitTermination(1):
             pass
     except StreamingQueryException as error:
         if failures >= TRIES and time.monotonic() - began < LASTING_FOR:
             raise
-        log.warning("way_in_interrupted", topic=inward.topic, error=str(error).split("\n", maxsplit=1)[0])
+        log.warning("buffer_inbound_interrupted", topic=inbound.topic, error=str(error).split("\n", maxsplit=1)[0])
         return False
     finally:
         query.stop()
@@ -150,7 +150,7 @@ def run_both(
     starting_spark: "Callable[[], AbstractContextManager[SparkSession]]",
     options: BufferOptions,
     stopping: Callable[[], bool],
-    lateness: Lateness,
+    lateness: BufferLateness,
 ) -> None:
     """The way out does not wait for Spark: after a crash, what is due leaves while Spark is still coming up. If one half
     fails the other stops too. With `once` it is in first, then out."""
@@ -164,7 +164,7 @@ def run_both(
 
 
 @contextmanager
-def _way_out(options: BufferOptions, stopping: Callable[[], bool], lateness: Lateness) -> Iterator[Callable[[], bool]]:
+def _way_out(options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness) -> Iterator[Callable[[], bool]]:
     """In a thread of its own. Yields whether it is over before its time; why, is raised at the end."""
     failed: list[BaseException] = []
     ended = threading.Event()

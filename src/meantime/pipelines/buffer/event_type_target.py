@@ -18,12 +18,12 @@ import msgspec
 import structlog
 
 from meantime.errors import PublishFailed
-from meantime.pipelines.buffer.carrying import Carried
+from meantime.pipelines.buffer.model import BufferedRecord
 from meantime.pipelines.events import http_reader
 from meantime.pipelines.events.layout import look_up, texts
 from meantime.pipelines.events.ranges import between
 from meantime.pipelines.events.source import cursors
-from meantime.pipelines.spark.options import Broker
+from meantime.pipelines.spark.broker import Broker
 from meantime.sdk.client import Client
 
 MOST_BYTES = 4 << 20
@@ -31,7 +31,7 @@ MOST_BYTES = 4 << 20
 log = structlog.get_logger(__name__)
 
 
-class Intent(msgspec.Struct, frozen=True):
+class PublishIntent(msgspec.Struct, frozen=True):
     """`marks` are in the order of `ids`; ids without one went out before."""
 
     ids: list[str]
@@ -61,15 +61,15 @@ class EventTypeTarget:
     def published(self) -> set[str]:
         if not self._file.exists():
             return set()
-        intent = msgspec.json.decode(self._file.read_bytes(), type=Intent)
+        intent = msgspec.json.decode(self._file.read_bytes(), type=PublishIntent)
         if intent.done:
             return set(intent.ids)
         return went_out(intent, self._marks_since(intent.places))
 
-    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+    def publish(self, ids: Sequence[str], records: Sequence[BufferedRecord]) -> None:
         values = [record.value or b"null" for record in records]
         places = texts(look_up(self._client, self._event_type).newest)
-        intent = Intent(list(ids), [mark(value) for value in values], places)
+        intent = PublishIntent(list(ids), [mark(value) for value in values], places)
         self._write(intent)
         for chunk in chunks(values):
             self._publish(chunk)
@@ -101,7 +101,7 @@ class EventTypeTarget:
         ranges = between(layout, cursors(places), layout.newest)
         return Counter(mark(row[0].encode()) for row in http_reader.read(self._broker, self._event_type, ranges))
 
-    def _write(self, intent: Intent) -> None:
+    def _write(self, intent: PublishIntent) -> None:
         fresh = self._file.with_suffix(".new")
         with fresh.open("wb") as opened:
             opened.write(msgspec.json.encode(intent))
@@ -110,7 +110,7 @@ class EventTypeTarget:
         fresh.replace(self._file)
 
 
-def went_out(intent: Intent, found: Counter[str]) -> set[str]:
+def went_out(intent: PublishIntent, found: Counter[str]) -> set[str]:
     """The ids whose events are among those that were found; of equal events as many as there are."""
     left = Counter(found)
     out = set(intent.ids[len(intent.marks) :])

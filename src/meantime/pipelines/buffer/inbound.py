@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from meantime.kafka.java_settings import connector_options
 from meantime.kafka.settings import Storage
 from meantime.pipelines.buffer.model import Endpoint
-from meantime.pipelines.spark.options import Broker
+from meantime.pipelines.spark.broker import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,7 @@ GROUP = "meantime-buffer"
 
 
 @dataclass(frozen=True, slots=True)
-class Inward:
+class Inbound:
     broker: Broker
     storage: Storage
     source: Endpoint
@@ -34,29 +34,29 @@ class Inward:
     postgres: str | None = None
 
 
-def start_inward(spark: "SparkSession", inward: Inward, *, once: bool) -> "StreamingQuery":
-    frame = _of_event_type(spark, inward) if inward.source.is_event_type else _of_kafka(spark, inward)
-    writer = _messages(frame, inward.delay_ms).writeStream.queryName(inward.topic).format("meantime.topic")
+def start_inbound(spark: "SparkSession", inbound: Inbound, *, once: bool) -> "StreamingQuery":
+    frame = _of_event_type(spark, inbound) if inbound.source.is_event_type else _of_kafka(spark, inbound)
+    writer = _messages(frame, inbound.delay_ms).writeStream.queryName(inbound.topic).format("meantime.topic")
     options = {
-        "url": inward.broker.url,
-        "key": inward.broker.key,
-        "topic": inward.topic,
+        "url": inbound.broker.url,
+        "key": inbound.broker.key,
+        "topic": inbound.topic,
         "producer_group": GROUP,
-        "postgres": inward.postgres,
-        "checkpointLocation": inward.checkpoint,
+        "postgres": inbound.postgres,
+        "checkpointLocation": inbound.checkpoint,
     }
     writer = writer.options(**{name: value for name, value in options.items() if value})
-    trigger = {"availableNow": True} if once else {"processingTime": f"{inward.batch_every} seconds"}
+    trigger = {"availableNow": True} if once else {"processingTime": f"{inbound.batch_every} seconds"}
     return writer.trigger(**trigger).start()
 
 
-def _of_kafka(spark: "SparkSession", inward: Inward) -> "DataFrame":
+def _of_kafka(spark: "SparkSession", inbound: Inbound) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    source = spark.readStream.format("kafka").options(**connector_options(inward.storage))
-    source = source.option("subscribe", inward.source.name).option("includeHeaders", "true")
-    source = source.option("startingOffsets", "earliest" if inward.starting == "begin" else "latest")
-    source = source.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", inward.max_per_batch)
+    source = spark.readStream.format("kafka").options(**connector_options(inbound.storage))
+    source = source.option("subscribe", inbound.source.name).option("includeHeaders", "true")
+    source = source.option("startingOffsets", "earliest" if inbound.starting == "begin" else "latest")
+    source = source.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", inbound.max_per_batch)
     headers = f.transform("headers", lambda one: f.struct(one.key.alias("key"), f.base64(one.value).alias("value")))
     return source.load().select(
         f.concat_ws("-", "partition", "offset").alias("id"),
@@ -65,15 +65,15 @@ def _of_kafka(spark: "SparkSession", inward: Inward) -> "DataFrame":
     )
 
 
-def _of_event_type(spark: "SparkSession", inward: Inward) -> "DataFrame":
+def _of_event_type(spark: "SparkSession", inbound: Inbound) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    source = spark.readStream.format("meantime.events").option("url", inward.broker.url)
-    source = source.option("event_type", inward.source.name).option("starting", inward.starting)
-    known = {"key": inward.broker.key, "postgres": inward.postgres}
+    source = spark.readStream.format("meantime.events").option("url", inbound.broker.url)
+    source = source.option("event_type", inbound.source.name).option("starting", inbound.starting)
+    known = {"key": inbound.broker.key, "postgres": inbound.postgres}
     source = source.options(**{name: value for name, value in known.items() if value})
     return (
-        source.option("max_per_batch", str(inward.max_per_batch))
+        source.option("max_per_batch", str(inbound.max_per_batch))
         .load()
         .select(
             f.concat_ws(":", "partition", "cursor").alias("id"),

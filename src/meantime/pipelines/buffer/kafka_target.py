@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.errors import Conflict, NotFound, StorageUnavailable
 from meantime.kafka.settings import Storage, client_config
-from meantime.pipelines.buffer.carrying import Carried
+from meantime.pipelines.buffer.model import BufferedRecord
 
 WITHIN = 30.0
 LEDGER_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "600000", "max.message.bytes": "8388608"}
@@ -22,7 +22,7 @@ LEDGER_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "600000", "max.mes
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
-class Ledger(msgspec.Struct, frozen=True):
+class PublishedIds(msgspec.Struct, frozen=True):
     ids: list[str]
 
 
@@ -41,13 +41,13 @@ class KafkaTarget:
         self._opened()
         return set(_last_ledger(self._storage, self._ledger).ids)
 
-    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+    def publish(self, ids: Sequence[str], records: Sequence[BufferedRecord]) -> None:
         producer = self._opened()
         try:
             producer.begin_transaction()
             for record in records:
                 self._produce(producer, record)
-            ledger = msgspec.json.encode(Ledger(list(ids)))
+            ledger = msgspec.json.encode(PublishedIds(list(ids)))
             producer.produce(self._ledger, key=self._buffer.encode(), value=ledger, partition=0)
             producer.commit_transaction(WITHIN)
         except (KafkaException, BufferError) as error:
@@ -57,7 +57,7 @@ class KafkaTarget:
                 raise Conflict(f"another process has taken {self._buffer!r} over") from error
             raise StorageUnavailable(f"the records were not surely written to {self._topic!r}: {error}") from error
 
-    def _produce(self, producer: Producer, record: Carried) -> None:
+    def _produce(self, producer: Producer, record: BufferedRecord) -> None:
         headers: list[tuple[str, str | bytes | None]] = [(one.key, one.value) for one in record.headers]
         while True:
             try:
@@ -112,7 +112,7 @@ def _check_topics(storage: Storage, topic: str, ledger: str) -> None:
             raise StorageUnavailable(f"storage {storage.id!r} does not answer: {error}", storage_id=storage.id) from error
 
 
-def _last_ledger(storage: Storage, topic: str) -> Ledger:
+def _last_ledger(storage: Storage, topic: str) -> PublishedIds:
     """The newest record that was committed. Ends of transactions take offsets too, so it lies some places before the end."""
     settings = {"group.id": "meantime-buffer", "enable.partition.eof": True, "isolation.level": "read_committed"}
     consumer = Consumer(client_config(storage) | settings | {"enable.auto.commit": False, "auto.offset.reset": "earliest"})
@@ -123,7 +123,7 @@ def _last_ledger(storage: Storage, topic: str) -> Ledger:
             first = max(low, high - back)
             found = _newest(consumer, topic, first)
             if found is not None or first == low:
-                return msgspec.json.decode(found, type=Ledger) if found else Ledger([])
+                return msgspec.json.decode(found, type=PublishedIds) if found else PublishedIds([])
             back *= 16
     except KafkaException as error:
         raise StorageUnavailable(f"storage {storage.id!r} does not answer: {error}", storage_id=storage.id) from error

@@ -1,8 +1,14 @@
-"""The two ends of a time buffer: Kafka topics of the default storage, or event types; and what a buffer is called."""
+"""What a time buffer is made of: its two ends, the name of the topic between them, and a record as it lies in that topic.
+
+An end is a Kafka topic of the default storage, or an event type. A record keeps key, value and headers as they were, in a
+JSON body that people can read.
+"""
 
 import re
 from dataclasses import dataclass
 from hashlib import sha256
+
+import msgspec
 
 from meantime.errors import Invalid
 from meantime.names import check_event_type
@@ -33,3 +39,20 @@ def buffer_name(source: Endpoint, target: Endpoint) -> str:
     """The topic that holds what is between the two; the same ends have the same one, so that a buffer can be resumed."""
     name = f"buffer.{source}.{target}"
     return name if len(name) <= _LONGEST else f"buffer.{sha256(name.encode()).hexdigest()[:32]}"
+
+
+class Header(msgspec.Struct, frozen=True):
+    key: str
+    value: bytes | None = None
+
+
+class BufferedRecord(msgspec.Struct, frozen=True):
+    """Bytes are base64 in JSON; what is absent was null."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: list[Header] = []
+
+
+def decode_record(body: bytes) -> BufferedRecord:
+    return msgspec.json.decode(body, type=BufferedRecord)

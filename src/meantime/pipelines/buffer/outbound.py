@@ -16,9 +16,9 @@ from typing import Protocol
 import structlog
 
 from meantime.errors import MeantimeError
-from meantime.pipelines.buffer.carrying import Carried, unpacked
-from meantime.pipelines.spark.meters import Lateness
-from meantime.pipelines.topics.leases import Held, delete, held, take
+from meantime.pipelines.buffer.model import BufferedRecord, decode_record
+from meantime.pipelines.spark.meters import BufferLateness
+from meantime.pipelines.topics.leases import HeldLease, delete, held_leases, take
 from meantime.sdk.client import Client
 
 LIMIT = 2000
@@ -33,18 +33,18 @@ class Target(Protocol):
         """The ids of the last batch that surely went out."""
         ...
 
-    def publish(self, ids: Sequence[str], records: Sequence[Carried]) -> None:
+    def publish(self, ids: Sequence[str], records: Sequence[BufferedRecord]) -> None:
         """All of them or none; `ids` may name more, which went out before and are not deleted yet."""
         ...
 
 
 @dataclass
-class Outward:
+class Outbound:
     client: Client
     topic: str
     consumer_id: str
     target: Target
-    lateness: Lateness = field(default_factory=Lateness)
+    lateness: BufferLateness = field(default_factory=BufferLateness)
     _in_doubt: set[str] = field(default_factory=set)
 
     def run(self, stopping: Callable[[], bool], *, once: bool = False) -> None:
@@ -60,45 +60,45 @@ class Outward:
                 return
         self._give_back(batch)
 
-    def resume(self) -> list[Held]:
+    def resume(self) -> list[HeldLease]:
         """What an earlier life has leased and not published."""
         self._in_doubt = self.target.published()
-        found = held(self.client, self.topic, self.consumer_id, lease_for=LEASE_FOR)
+        found = held_leases(self.client, self.topic, self.consumer_id, lease_for=LEASE_FOR)
         done = [one for one in found if one.id in self._in_doubt]
         left = [one for one in found if one.id not in self._in_doubt]
         self._forget(done)  # after which they are in doubt no more
         return left
 
-    def send(self, batch: Sequence[Held]) -> None:
+    def send(self, batch: Sequence[HeldLease]) -> None:
         fresh = [one for one in batch if one.id not in self._in_doubt]
         if fresh:
             ids = [*(one.id for one in fresh), *self._in_doubt]
-            self.target.publish(ids, [unpacked(bytes(one.body)) for one in fresh])
+            self.target.publish(ids, [decode_record(bytes(one.body)) for one in fresh])
             now_ms = self.client.now() * 1000
             self.lateness.note([now_ms - one.created_for_ms for one in fresh])
             self._in_doubt |= {one.id for one in fresh}
         self._forget(batch)
 
-    def _forget(self, batch: Sequence[Held]) -> None:
+    def _forget(self, batch: Sequence[HeldLease]) -> None:
         """Delete by lease; what a lease no longer covers, as the owner."""
         late = set(delete(self.client, self.topic, self.consumer_id, batch))
         rest = sorted(late | (self._in_doubt - {one.id for one in batch}))
         outcomes = self.client.delete_messages(self.topic, rest) if rest else []
         self._in_doubt = {outcome.id for outcome in outcomes if outcome.status == "leased"}
 
-    def _give_back(self, batch: Sequence[Held]) -> None:
+    def _give_back(self, batch: Sequence[HeldLease]) -> None:
         if batch:
             self.client.release_leases(self.topic, self.consumer_id, batch)
 
 
-def run_until_stopped(outward: Outward, stopping: Callable[[], bool], *, once: bool = False) -> None:
+def run_until_stopped(outbound: Outbound, stopping: Callable[[], bool], *, once: bool = False) -> None:
     """Keeps the way out open through whatever passes: nodes and brokers that are gone for a while."""
     while not stopping():
         try:
-            outward.run(stopping, once=once)
+            outbound.run(stopping, once=once)
             return
         except MeantimeError as error:
             if not error.retryable:
                 raise
-            log.warning("way_out_interrupted", topic=outward.topic, error=error.detail)
+            log.warning("buffer_outbound_interrupted", topic=outbound.topic, error=error.detail)
             time.sleep(1.0)

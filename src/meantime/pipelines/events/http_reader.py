@@ -13,7 +13,7 @@ import msgspec
 
 from meantime.errors import Unreachable
 from meantime.pipelines.events.ranges import Range
-from meantime.pipelines.spark.options import Broker
+from meantime.pipelines.spark.broker import Broker
 from meantime.streams.cursors import Cursor
 
 BATCH = 1000

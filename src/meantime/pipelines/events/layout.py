@@ -12,7 +12,6 @@ from uuid import UUID
 
 from meantime.errors import Invalid, NotFound
 from meantime.kafka.settings import Storage, asks_for_credentials
-from meantime.pipelines.spark.options import Broker
 from meantime.streams.cursors import (
     BEFORE_FIRST,
     Cursor,
@@ -33,7 +32,7 @@ Cursors = Mapping[str, Cursor]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EventTypeLayout:
     event_type: str
     timelines: tuple[Timeline, ...]
     oldest: Cursors
@@ -61,18 +60,11 @@ class Layout:
         return self.oldest[partition] if place is NamedPosition.BEGIN else self.newest[partition]
 
 
-def client_of(broker: Broker) -> "Client":
-    # Tasks import this module too, and speak to nobody but Kafka: they should not wait for what they do not need.
-    from meantime.sdk.client import Client
-
-    return Client(broker.url, broker.key, producer_group=broker.producer_group)
-
-
-def look_up(client: "Client", event_type: str) -> Layout:
+def look_up(client: "Client", event_type: str) -> EventTypeLayout:
     """The newest places are asked for first: timelines that are read afterwards are sure to reach that far."""
     partitions = client.partitions(event_type)
     timelines = tuple(_timeline(found, len(partitions)) for found in client.timelines(event_type))
-    return Layout(
+    return EventTypeLayout(
         event_type,
         timelines,
         {one.partition: _before(_cursor(one.oldest_available_offset)) for one in partitions},

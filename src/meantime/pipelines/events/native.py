@@ -15,8 +15,9 @@ import msgspec
 from meantime.errors import Invalid
 from meantime.kafka.java_settings import java_settings
 from meantime.kafka.settings import Storage
-from meantime.pipelines.events.layout import Cursors, Layout, client_of, look_up, storages
+from meantime.pipelines.events.layout import Cursors, EventTypeLayout, look_up, storages
 from meantime.pipelines.events.ranges import Range, between
+from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import BEGIN, END, events_options
 from meantime.streams.cursors import Cursor
 
@@ -71,7 +72,11 @@ def _native(spark: "SparkSession", given: Mapping[str, str], kafka: Settings) ->
 
 
 def frame(
-    spark: "SparkSession", layout: Layout, borders: tuple[Cursors, Cursors], clusters: Mapping[str, Storage], kafka: Settings
+    spark: "SparkSession",
+    layout: EventTypeLayout,
+    borders: tuple[Cursors, Cursors],
+    clusters: Mapping[str, Storage],
+    kafka: Settings,
 ) -> "DataFrame":
     """What lies between two places."""
     groups: dict[str, list[Range]] = defaultdict(list)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meantime.errors import BadCursor
-from meantime.pipelines.events.layout import Cursors, Layout
+from meantime.pipelines.events.layout import Cursors, EventTypeLayout
 from meantime.streams.cursors import Cursor, last_offset
 
 LEAST_PER_TASK = 20_000
@@ -29,12 +29,12 @@ class Range:
         return self.end - self.first
 
 
-def between(layout: Layout, start: Cursors, stop: Cursors) -> list[Range]:
+def between(layout: EventTypeLayout, start: Cursors, stop: Cursors) -> list[Range]:
     """Everything after `start` up to and with `stop`, partition by partition."""
     return [found for partition in stop for found in _of_partition(layout, partition, start[partition], stop[partition])]
 
 
-def _of_partition(layout: Layout, partition: str, start: Cursor, stop: Cursor) -> Iterable[Range]:
+def _of_partition(layout: EventTypeLayout, partition: str, start: Cursor, stop: Cursor) -> Iterable[Range]:
     track = layout.track(partition)
     begin, final = track.index_of(start.order), track.index_of(stop.order)
     for index in range(begin, final + 1):
@@ -48,7 +48,7 @@ def _of_partition(layout: Layout, partition: str, start: Cursor, stop: Cursor) -
         yield Range(timeline.storage_id, timeline.topic, timeline.order, int(partition), first, last + 1)
 
 
-def lags(layout: Layout, start: Cursors) -> dict[str, int]:
+def lags(layout: EventTypeLayout, start: Cursors) -> dict[str, int]:
     """How much there is to read after `start`, by partition."""
     return {
         partition: max(0, layout.track(partition).distance(start[partition], newest))
@@ -56,7 +56,7 @@ def lags(layout: Layout, start: Cursors) -> dict[str, int]:
     }
 
 
-def advanced(layout: Layout, start: Cursors, most: int | None) -> dict[str, Cursor]:
+def advanced(layout: EventTypeLayout, start: Cursors, most: int | None) -> dict[str, Cursor]:
     """Where a batch of at most so many events ends; every partition gets its share of them."""
     waiting = lags(layout, start)
     if most is None or sum(waiting.values()) <= most:

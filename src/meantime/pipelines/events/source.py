@@ -11,8 +11,9 @@ from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from meantime.kafka.settings import Storage
-from meantime.pipelines.events.layout import Layout, client_of, look_up, storages, texts
+from meantime.pipelines.events.layout import EventTypeLayout, look_up, storages, texts
 from meantime.pipelines.events.ranges import Range, advanced, between, tasks
+from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import BEGIN, END, EventsOptions, events_options
 from meantime.sdk.instants import unix_ms
 from meantime.streams.cursors import Cursor, parse, parse_partition
@@ -50,7 +51,7 @@ class EventsSource(datasource.DataSource):
         return EventsStreamReader(self._settings)
 
 
-class Piece(datasource.InputPartition):
+class EventsPartition(datasource.InputPartition):
     """What one task reads; without a storage it reads over HTTP."""
 
     def __init__(self, storage: Storage | None, ranges: tuple[Range, ...]) -> None:
@@ -58,18 +59,21 @@ class Piece(datasource.InputPartition):
         self.ranges = ranges
 
 
-def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[str, Storage]) -> list[Piece]:
-    return [Piece(clusters[task[0].storage_id] if clusters else None, task) for task in tasks(ranges, settings.parallelism)]
+def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[str, Storage]) -> list[EventsPartition]:
+    return [
+        EventsPartition(clusters[task[0].storage_id] if clusters else None, task)
+        for task in tasks(ranges, settings.parallelism)
+    ]
 
 
-def _read(settings: EventsOptions, piece: Piece) -> Iterator[Any]:
-    if piece.storage is None:
+def _read(settings: EventsOptions, part: EventsPartition) -> Iterator[Any]:
+    if part.storage is None:
         from meantime.pipelines.events import http_reader
 
-        return http_reader.read(settings.broker, settings.event_type, piece.ranges)
+        return http_reader.read(settings.broker, settings.event_type, part.ranges)
     from meantime.pipelines.events import kafka_reader
 
-    return kafka_reader.read(piece.storage, piece.ranges)
+    return kafka_reader.read(part.storage, part.ranges)
 
 
 class EventsReader(datasource.DataSourceReader):
@@ -79,14 +83,14 @@ class EventsReader(datasource.DataSourceReader):
     def __init__(self, settings: EventsOptions) -> None:
         self._settings = settings
 
-    def partitions(self) -> list[Piece]:
+    def partitions(self) -> list[EventsPartition]:
         settings = self._settings
         with client_of(settings.broker) as client:
             layout = look_up(client, settings.event_type)
             clusters = storages(client, settings.kafka, settings.postgres) if settings.via == "kafka" else {}
-        return _plan(settings, self._trimmed(self._ranges(layout), clusters), clusters) or [Piece(None, ())]
+        return _plan(settings, self._trimmed(self._ranges(layout), clusters), clusters) or [EventsPartition(None, ())]
 
-    def _ranges(self, layout: Layout) -> list[Range]:
+    def _ranges(self, layout: EventTypeLayout) -> list[Range]:
         settings = self._settings
         start, stop = layout.resolved(settings.starting, BEGIN), layout.resolved(settings.ending, END)
         for name in settings.partitions:
@@ -116,7 +120,7 @@ class EventsReader(datasource.DataSourceReader):
         return None if until is None else unix_ms(until) + CLOCKS_DIFFER_BY_MS
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, EventsPartition)
         return _read(self._settings, partition)
 
 
@@ -139,14 +143,14 @@ class EventsStreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvail
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
         layout = self._layout()
         if self._target is not None:
-            layout = Layout(layout.event_type, layout.timelines, layout.oldest, self._target)
+            layout = EventTypeLayout(layout.event_type, layout.timelines, layout.oldest, self._target)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return texts(advanced(layout, cursors(start), most))
 
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
         return texts(self._layout().newest)
 
-    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[Piece]:
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[EventsPartition]:
         settings = self._settings
         with client_of(settings.broker) as client:
             layout = look_up(client, settings.event_type)
@@ -154,10 +158,10 @@ class EventsStreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvail
         return _plan(settings, between(layout, cursors(start), cursors(end)), clusters)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, EventsPartition)
         return _read(self._settings, partition)
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> EventTypeLayout:
         with client_of(self._settings.broker) as client:
             return look_up(client, self._settings.event_type)
 

@@ -28,7 +28,7 @@ KEPT = 200_000
 log = structlog.get_logger(__name__)
 
 
-class Progress(msgspec.Struct, frozen=True, rename="camel"):
+class StreamProgress(msgspec.Struct, frozen=True, rename="camel"):
     """The part of Spark's report that is used."""
 
     name: str | None = None
@@ -39,7 +39,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass
-class Lateness:
+class BufferLateness:
     """Of the last messages that went out, in milliseconds."""
 
     count: int = 0
@@ -67,10 +67,10 @@ class Lateness:
 
 def listen(spark: "SparkSession") -> None:
     """Let the progress of every stream of a session become metrics."""
-    hear(spark, lambda progress: note(msgspec.json.decode(progress, type=Progress)))
+    hear(spark, lambda progress: note_progress(msgspec.json.decode(progress, type=StreamProgress)))
 
 
-def note(progress: Progress) -> None:
+def note_progress(progress: StreamProgress) -> None:
     name = progress.name or "stream"
     ROWS.labels(name).inc(progress.num_input_rows)
     RATE.labels(name).set(progress.processed_rows_per_second or 0.0)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 import msgspec
 
 from meantime.errors import Invalid
+from meantime.pipelines.spark.broker import Broker
 
 KAFKA = "kafka."
 BEGIN, END = "begin", "end"
@@ -33,15 +34,6 @@ TOPIC = (
     "report",
     "body_b64",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """Where the API is and how to speak to it."""
-
-    url: str
-    key: str | None = None
-    producer_group: str = "default"
 
 
 @dataclass(frozen=True, slots=True)

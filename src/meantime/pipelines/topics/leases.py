@@ -20,7 +20,7 @@ SILENT_FOR = 3.0
 log = structlog.get_logger(__name__)
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldLease(msgspec.Struct, frozen=True):
     """A lease as it comes over the wire; it ends at `at_ms`."""
 
     id: str
@@ -33,18 +33,20 @@ class Held(msgspec.Struct, frozen=True):
     body_b64: bytes | None = None
 
 
-_line = msgspec.json.Decoder(Held)
+_line = msgspec.json.Decoder(HeldLease)
 
 
-def take(client: Client, topic: str, consumer_id: str, *, limit: int, lease_for: float, wait_for: float = 0.0) -> list[Held]:
+def take(
+    client: Client, topic: str, consumer_id: str, *, limit: int, lease_for: float, wait_for: float = 0.0
+) -> list[HeldLease]:
     """New leases on what is due."""
     call = lease(topic, consumer_id, limit=limit, lease_for=lease_for, wait_for=wait_for)
-    return client.send(cast(Call[list[Held]], replace(cast(Any, call), read=reading(list[Held], "leases"))))
+    return client.send(cast(Call[list[HeldLease]], replace(cast(Any, call), read=reading(list[HeldLease], "leases"))))
 
 
-def held(client: Client, topic: str, consumer_id: str, *, lease_for: float) -> list[Held]:
+def held_leases(client: Client, topic: str, consumer_id: str, *, lease_for: float) -> list[HeldLease]:
     """What a consumer holds. With room for one lease a node adds at most one new one, which ends `lease_for` from now."""
-    found: dict[str, Held] = {}
+    found: dict[str, HeldLease] = {}
     call = lease_stream(topic, consumer_id, buffer=1, lease_for=lease_for)
     try:
         with client.stream(call, silence_for=SILENT_FOR) as stream:
@@ -54,7 +56,7 @@ def held(client: Client, topic: str, consumer_id: str, *, lease_for: float) -> l
     return list(found.values())
 
 
-def _collect(chunks: Iterable[bytes], found: dict[str, Held]) -> None:
+def _collect(chunks: Iterable[bytes], found: dict[str, HeldLease]) -> None:
     """Until the node falls silent, or keeps the line alive: it does so at the beginning too, which means nothing."""
     lines = LineSplitter()
     began = time.monotonic()
@@ -66,7 +68,7 @@ def _collect(chunks: Iterable[bytes], found: dict[str, Held]) -> None:
             found[one.id] = one
 
 
-def delete(client: Client, topic: str, consumer_id: str, leases: Sequence[Held]) -> list[str]:
+def delete(client: Client, topic: str, consumer_id: str, leases: Sequence[HeldLease]) -> list[str]:
     """The ids that could not be deleted, because their leases had run out."""
     outcomes = client.delete_leases(topic, consumer_id, leases) if leases else []
     late = [outcome.id for outcome in outcomes if outcome.status not in ("ok", "not_found")]

@@ -22,7 +22,7 @@ from meantime.database.arrays import texts
 from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.pipelines.topics.tally import Tally
+from meantime.pipelines.topics.sink import Tally
 from meantime.topics.model import NewMessage, Topic
 from meantime.topics.storage.directory import TopicStore
 from meantime.topics.storage.messages import MessageStore
@@ -46,7 +46,7 @@ COPIED = {
 """Columns that COPY writes, with their types: in the binary format PostgreSQL casts nothing."""
 
 
-class Direct:
+class PostgresSink:
     """Writes to one topic over connections of its own."""
 
     chunk = 25_000
@@ -121,7 +121,7 @@ def _copied_row(topic_id: int, row: NewMessage) -> tuple[Any, ...]:
 
 
 @contextmanager
-def open_direct(uri: str, name: str, now_ms: int) -> Iterator[Direct]:
+def open_postgres_sink(uri: str, name: str, now_ms: int) -> Iterator[PostgresSink]:
     """`now_ms` is when the job began: whether a deleted id may be used again is judged by that instant in all tasks."""
     with asyncio.Runner() as runner:
         opening = open_statements(uri, size=2, wait_for=15.0)
@@ -130,7 +130,7 @@ def open_direct(uri: str, name: str, now_ms: int) -> Iterator[Direct]:
             topic = runner.run(TopicStore(statements).find(name))
             if not isinstance(topic, Topic):
                 raise NotFound(f"topic {name!r} does not exist")
-            yield Direct(runner, statements, topic, now_ms)
+            yield PostgresSink(runner, statements, topic, now_ms)
         finally:
             runner.run(opening.__aexit__(None, None, None))
 

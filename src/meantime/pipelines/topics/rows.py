@@ -1,4 +1,4 @@
-"""Rows of a frame into messages: the columns checked once, every row judged alone by the rules of topics.
+"""Rows of a frame into messages: the columns checked once, every row checked_rows alone by the rules of topics.
 
 A body of type string is JSON if it reads as such, else a JSON string; binary is bytes; anything else becomes JSON. Without a
 column `id` a row is named after its place in the job, so that a task that is tried again makes the same messages.
@@ -34,7 +34,7 @@ class Reject(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class RowContext:
     """What is needed to decide about rows. `job` and `task` name rows that have no id."""
 
     topic: Topic
@@ -63,7 +63,7 @@ def check_columns(schema: "StructType", *, stream: bool) -> None:
         raise Invalid("column 'id' is missing: without natural ids a repeated batch would be scheduled twice", column="id")
 
 
-def judged(batches: "Iterable[RecordBatch]", judge: Judge) -> Iterator[NewMessage | Reject]:
+def checked_rows(batches: "Iterable[RecordBatch]", context: RowContext) -> Iterator[NewMessage | Reject]:
     """One result per row, in their order."""
     number = 0
     for batch in batches:
@@ -72,20 +72,20 @@ def judged(batches: "Iterable[RecordBatch]", judge: Judge) -> Iterator[NewMessag
         rows = zip(*(columns.get(name, empty) for name in COLUMNS), strict=True)
         for row, unread in zip(rows, columns.get(UNREAD, empty), strict=True):
             if unread is None:
-                yield _judged(row, number, "id" in columns, judge)
+                yield _checked_row(row, number, "id" in columns, context)
             else:
-                yield _reject(row, number, judge, Refused(row[0], unread))
+                yield _reject(row, number, context, Refused(row[0], unread))
             number += 1
 
 
-def _judged(row: Sequence[Any], number: int, named: bool, judge: Judge) -> NewMessage | Reject:
+def _checked_row(row: Sequence[Any], number: int, named: bool, context: RowContext) -> NewMessage | Reject:
     id, at_ms, after_ms, body = row
     if not named:
-        id = f"{judge.job}-{judge.task}-{number}"
+        id = f"{context.job}-{context.task}-{number}"
     elif id is None:
-        return _reject(row, number, judge, Refused(None, "the column 'id' is null"))
-    result = checked(_draft(id, at_ms, after_ms, body), judge.topic, judge.group, judge.now_ms)
-    return result if isinstance(result, NewMessage) else _reject(row, number, judge, result)
+        return _reject(row, number, context, Refused(None, "the column 'id' is null"))
+    result = checked(_draft(id, at_ms, after_ms, body), context.topic, context.group, context.now_ms)
+    return result if isinstance(result, NewMessage) else _reject(row, number, context, result)
 
 
 def _draft(id: str, at_ms: int | None, after_ms: int | None, body: Any) -> MessageDraft:
@@ -105,7 +105,7 @@ def json_of(body: Any) -> bytes:
     return msgspec.json.encode(body, enc_hook=str)
 
 
-def _reject(row: Sequence[Any], number: int, judge: Judge, refused: Refused) -> Reject:
+def _reject(row: Sequence[Any], number: int, context: RowContext, refused: Refused) -> Reject:
     shown = {name: value for name, value in zip(COLUMNS, row, strict=True) if value is not None}
-    place = f"row {number} of task {judge.task}" + (f" (id {refused.id!r})" if refused.id else "")
+    place = f"row {number} of task {context.task}" + (f" (id {refused.id!r})" if refused.id else "")
     return Reject(place, msgspec.to_builtins(shown, enc_hook=str), refused.error)

@@ -9,15 +9,25 @@ from typing import Protocol
 
 import msgspec
 
-from meantime.pipelines.events.layout import client_of
-from meantime.pipelines.spark.options import Broker, TopicOptions
-from meantime.pipelines.topics.tally import Tally
+from meantime.pipelines.spark.broker import Broker, client_of
+from meantime.pipelines.spark.options import TopicOptions
 from meantime.sdk import messages as wire
 from meantime.sdk.client import Client
 from meantime.topics.model import NewMessage, Settings, Topic
 
 
-class Delivery(Protocol):
+class Tally(msgspec.Struct, frozen=True):
+    """How many messages were created, existed already, were refused."""
+
+    created: int = 0
+    exists: int = 0
+    rejected: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.created + other.created, self.exists + other.exists, self.rejected + other.rejected)
+
+
+class TopicSink(Protocol):
     chunk: int
     """How many to hand over at a time."""
 
@@ -27,18 +37,18 @@ class Delivery(Protocol):
 
 
 @contextmanager
-def open_delivery(options: TopicOptions, now_ms: int) -> Iterator[Delivery]:
+def open_sink(options: TopicOptions, now_ms: int) -> Iterator[TopicSink]:
     if options.postgres:
-        from meantime.pipelines.topics.postgres import open_direct
+        from meantime.pipelines.topics.postgres import open_postgres_sink
 
-        with open_direct(options.postgres, options.topic, now_ms) as direct:
+        with open_postgres_sink(options.postgres, options.topic, now_ms) as direct:
             yield direct
     else:
         with client_of(options.broker) as client:
-            yield _OverHttp(client, options.topic)
+            yield _HttpSink(client, options.topic)
 
 
-def deliver_all(delivery: Delivery, messages: Sequence[NewMessage]) -> Tally:
+def write_all(delivery: TopicSink, messages: Sequence[NewMessage]) -> Tally:
     """In chunks; of rows with the same id the first one counts."""
     distinct: dict[str, NewMessage] = {}
     for message in messages:
@@ -50,7 +60,7 @@ def deliver_all(delivery: Delivery, messages: Sequence[NewMessage]) -> Tally:
     return total
 
 
-class _OverHttp:
+class _HttpSink:
     chunk = 10_000
 
     def __init__(self, client: Client, topic: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import datasource
 
 from meantime.errors import Invalid
-from meantime.pipelines.events.layout import client_of
+from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import TopicOptions, topic_options
 from meantime.pipelines.topics.rows import check_columns
 from meantime.topics.model import Position
@@ -73,7 +73,7 @@ class TopicSource(datasource.DataSource):
         return TopicStreamWriter(self._settings)
 
 
-class Buckets(datasource.InputPartition):
+class BucketsPartition(datasource.InputPartition):
     """A range of buckets of a topic in PostgreSQL; without one, everything that the API shows."""
 
     def __init__(self, topic_id: int, buckets: tuple[int, int] | None, now_ms: int) -> None:
@@ -86,23 +86,23 @@ class TopicReader(datasource.DataSourceReader):
     def __init__(self, settings: TopicOptions) -> None:
         self._settings = settings
 
-    def partitions(self) -> list[Buckets]:
+    def partitions(self) -> list[BucketsPartition]:
         """All tasks judge the status at the same instant."""
         settings = self._settings
         now_ms = settings.now_ms if settings.now_ms is not None else self._cluster_now_ms()
         if settings.postgres is None:
-            return [Buckets(0, None, now_ms)]
+            return [BucketsPartition(0, None, now_ms)]
         from meantime.pipelines.topics.postgres import bucket_ranges
 
         topic_id, ranges = bucket_ranges(settings.postgres, settings.topic, settings.parallelism)
-        return [Buckets(topic_id, buckets, now_ms) for buckets in ranges]
+        return [BucketsPartition(topic_id, buckets, now_ms) for buckets in ranges]
 
     def _cluster_now_ms(self) -> int:
         with client_of(self._settings.broker) as client:
             return client.clock().now_ms
 
     def read(self, partition: datasource.InputPartition) -> Iterator[tuple[Any, ...]]:
-        assert isinstance(partition, Buckets)
+        assert isinstance(partition, BucketsPartition)
         rows = self._over_api() if partition.buckets is None else self._from_postgres(partition)
         for position, is_json, body in rows:
             text = body.decode() if is_json else None
@@ -119,7 +119,7 @@ class TopicReader(datasource.DataSourceReader):
             )
             yield (*row, None if is_json else b64encode(body).decode()) if self._settings.body_b64 else row
 
-    def _from_postgres(self, partition: Buckets) -> Iterator[tuple[Position, bool, bytes]]:
+    def _from_postgres(self, partition: BucketsPartition) -> Iterator[tuple[Position, bool, bytes]]:
         from meantime.pipelines.topics.postgres import scan
 
         assert self._settings.postgres

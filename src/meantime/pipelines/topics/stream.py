@@ -19,9 +19,9 @@ from uuid import uuid4
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from meantime.pipelines.events.layout import client_of
+from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import MOST_PER_CALL, TopicOptions
-from meantime.pipelines.topics.leases import Held, delete, held, take
+from meantime.pipelines.topics.leases import HeldLease, delete, held_leases, take
 from meantime.sdk.client import Client
 
 PER_TASK = 2500
@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 Offset = dict[str, Any]
 
 
-class Messages(datasource.InputPartition):
+class MessagesPartition(datasource.InputPartition):
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
 
@@ -38,7 +38,7 @@ class Messages(datasource.InputPartition):
 class TopicStreamReader(datasource.DataSourceStreamReader):
     def __init__(self, settings: TopicOptions) -> None:
         self._settings = settings
-        self._batches: dict[int, list[Held]] = {}
+        self._batches: dict[int, list[HeldLease]] = {}
         self._returned = True
         """Whether an earlier life of this query may have left leases behind."""
 
@@ -60,17 +60,19 @@ class TopicStreamReader(datasource.DataSourceStreamReader):
         self._batches[number] = taken
         return {"query": start["query"], "batch": number + 1, "until_ms": max(one.at_ms for one in taken)}
 
-    def partitions(self, start: Offset, end: Offset) -> list[Messages]:
+    def partitions(self, start: Offset, end: Offset) -> list[MessagesPartition]:
         number = end["batch"] - 1
         if number not in self._batches:
             with client_of(self._settings.broker) as client:
                 self._finish(client, start)
                 self._batches[number] = self._found_again(client, end)
         rows = [self._row(one, consumer_of(end, number)) for one in self._batches[number]]
-        return [Messages(rows[first : first + PER_TASK]) for first in range(0, len(rows), PER_TASK)] or [Messages([])]
+        return [MessagesPartition(rows[first : first + PER_TASK]) for first in range(0, len(rows), PER_TASK)] or [
+            MessagesPartition([])
+        ]
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Row]:
-        assert isinstance(partition, Messages)
+        assert isinstance(partition, MessagesPartition)
         return iter(partition.rows)
 
     def commit(self, end: Offset) -> None:
@@ -85,26 +87,26 @@ class TopicStreamReader(datasource.DataSourceStreamReader):
         for number in [number for number in self._batches if number <= last]:
             delete(client, self._settings.topic, consumer_of(offset, number), self._batches.pop(number))
 
-    def _lease(self, client: Client, consumer_id: str, most: int) -> list[Held]:
+    def _lease(self, client: Client, consumer_id: str, most: int) -> list[HeldLease]:
         lease_for = self._settings.lease_ms / 1000
-        left = held(client, self._settings.topic, consumer_id, lease_for=lease_for) if self._returned else []
+        left = held_leases(client, self._settings.topic, consumer_id, lease_for=lease_for) if self._returned else []
         self._returned = False
         room = most - len(left)
         if room <= 0:
             return left
         return left + take(client, self._settings.topic, consumer_id, limit=room, lease_for=lease_for)
 
-    def _found_again(self, client: Client, end: Offset) -> list[Held]:
+    def _found_again(self, client: Client, end: Offset) -> list[HeldLease]:
         """What the batch before this offset still holds. A new lease that a node adds ends later, and is given back."""
         consumer_id = consumer_of(end, end["batch"] - 1)
         lease_ms = max(self._settings.lease_ms, end["until_ms"] - client.clock().now_ms + 1000)
-        found = held(client, self._settings.topic, consumer_id, lease_for=lease_ms / 1000)
+        found = held_leases(client, self._settings.topic, consumer_id, lease_for=lease_ms / 1000)
         added = [one for one in found if one.at_ms > end["until_ms"]]
         if added:
             client.release_leases(self._settings.topic, consumer_id, added)
         return [one for one in found if one.at_ms <= end["until_ms"]]
 
-    def _row(self, one: Held, consumer_id: str) -> Row:
+    def _row(self, one: HeldLease, consumer_id: str) -> Row:
         binary = one.body_b64 is not None
         row = (
             one.id,

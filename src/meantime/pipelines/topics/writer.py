@@ -1,4 +1,4 @@
-"""Writing a frame to a topic.
+"""A frame written to a topic, with an answer: how many messages were created, existed already, were refused.
 
     task:   check every row ──► few rows: hand them to the driver ──► commit: written when every task was fine
                             └─► many rows: write them, a chunk at a time
@@ -9,6 +9,7 @@ With the option `rejects` refused rows go to that file instead, and the others a
 """
 
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,30 @@ from pyspark.sql import datasource
 
 from meantime.errors import Invalid
 from meantime.pipelines.spark.options import TopicOptions
-from meantime.pipelines.topics.rows import Judge, Reject, judged
-from meantime.pipelines.topics.sink import deliver_all, open_delivery, topic_and_now
-from meantime.pipelines.topics.tally import Tally
+from meantime.pipelines.topics.rows import Reject, RowContext, checked_rows
+from meantime.pipelines.topics.sink import Tally, open_sink, topic_and_now, write_all
 from meantime.topics.model import NewMessage
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+    from pyspark.sql import DataFrame
 
 FEW = 10_000
 FEW_BYTES = 8 << 20
 MOST_REJECTS = 100_000
+
+
+def write_topic(frame: "DataFrame", topic: str, **options: str) -> Tally:
+    """Write a frame with the columns `id?, at_ms | after_ms, body`; repeat it as often as you like.
+
+    >>> write_topic(frame, "reminders", rejects="refused.ndjson")
+    Tally(created=1000000, exists=0, rejected=0)
+    """
+    with tempfile.TemporaryDirectory(prefix="meantime-") as folder:
+        report = Path(folder) / "report.json"
+        writer = frame.write.format("meantime.topic").mode("append").option("topic", topic).option("report", str(report))
+        writer.options(**options).save()
+        return msgspec.json.decode(report.read_bytes(), type=Tally)
 
 
 class Written(datasource.WriterCommitMessage):
@@ -51,20 +65,20 @@ class Writing:
         self._topic, self._now_ms = topic_and_now(options.broker, options.topic)
 
     def write_task(self, batches: "Iterator[RecordBatch]") -> Written:
-        context = TaskContext.get()
-        task = context.partitionId() if context else 0
-        judge = Judge(self._topic, self._options.broker.producer_group, self._now_ms, self._job, task)
+        running = TaskContext.get()
+        task = running.partitionId() if running else 0
+        context = RowContext(self._topic, self._options.broker.producer_group, self._now_ms, self._job, task)
         sound: list[NewMessage] = []
         rejects: list[Reject] = []
-        for result in judged(batches, judge):
+        for result in checked_rows(batches, context):
             if isinstance(result, NewMessage):
                 sound.append(result)
             else:
                 self._refuse(result, rejects)
         if len(sound) <= FEW and sum(len(message.body) for message in sound) <= FEW_BYTES:
             return Written(Tally(rejected=len(rejects)), sound, rejects)
-        with open_delivery(self._options, self._now_ms) as delivery:
-            return Written(deliver_all(delivery, sound) + Tally(rejected=len(rejects)), [], rejects)
+        with open_sink(self._options, self._now_ms) as delivery:
+            return Written(write_all(delivery, sound) + Tally(rejected=len(rejects)), [], rejects)
 
     def _refuse(self, reject: Reject, rejects: list[Reject]) -> None:
         if self._options.rejects is None:
@@ -83,11 +97,11 @@ class Writing:
         total = sum((message.tally for message in done), Tally())
         kept = [row for message in done for row in message.kept]
         if kept:
-            with open_delivery(self._options, self._now_ms) as delivery:
-                total += deliver_all(delivery, kept)
-        self._tell(total, [reject for message in done for reject in message.rejects])
+            with open_sink(self._options, self._now_ms) as delivery:
+                total += write_all(delivery, kept)
+        self._report(total, [reject for message in done for reject in message.rejects])
 
-    def _tell(self, total: Tally, rejects: Sequence[Reject]) -> None:
+    def _report(self, total: Tally, rejects: Sequence[Reject]) -> None:
         if self._options.rejects:
             lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
             Path(self._options.rejects).write_bytes(lines)
