@@ -1,6 +1,5 @@
 """The user's cache: what was fetched or made once and is good for every stack of this user."""
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from meantime.errors import StackError
+from meantime.stack.file_lock import file_lock
 
 
 def cache_folder() -> Path:
@@ -40,7 +40,5 @@ def publish_file(path: Path, content: bytes, mode: int) -> None:
 @contextmanager
 def exclusive(home: Path) -> Iterator[None]:
     """One process of this user works in a folder of the cache at a time; the others wait and find the work done."""
-    home.mkdir(parents=True, exist_ok=True)
-    with open(home / ".lock", "ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with file_lock(home / ".lock"):
         yield

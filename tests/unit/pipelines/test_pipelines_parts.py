@@ -25,8 +25,7 @@ from meantime.pipelines.archive.json_schema import fields_type, spark_type
 from meantime.pipelines.buffer.event_type_target import PublishIntent, chunks, mark, went_out
 from meantime.pipelines.buffer.model import BufferedRecord, Header, decode_record
 from meantime.pipelines.forecast.chart import COLOURS, SIZE, TOO_MUCH, bar_chart, grouped
-from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings
-from meantime.pipelines.forecast.planned_load import merged
+from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings, with_planned
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.pipelines.topics.rows import Reject, RowContext, check_columns, checked_rows
 from meantime.sdk.messages import Slot
@@ -225,7 +224,7 @@ def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
 
 def test_new_load_stands_on_top_of_what_is_there() -> None:
     present = [Slot(from_ms=0, waiting=3), Slot(from_ms=1000)]
-    slots = merged(present, {0: 1, 500: 1, 1000: 4}, 1000)
+    slots = with_planned(present, {0: 1, 500: 1, 1000: 4}, 1000)
     assert [(slot.available, slot.waiting) for slot in slots] == [(3, 2), (0, 4)]
 
 

@@ -139,7 +139,7 @@ def archive(
     from meantime.pipelines.archive.compaction import finish
     from meantime.pipelines.archive.journal import FOLDER
     from meantime.pipelines.spark.broker import client_of
-    from meantime.pipelines.spark.file_lock import alone
+    from meantime.stack.file_lock import file_lock
 
     pause = duration(every, "--every")
     if checkpoint:
@@ -150,7 +150,7 @@ def archive(
         for name in event_types:
             client.event_type(name)
     writable_folder(to, "--to")
-    lock = alone(options.folder / FOLDER / "lock", f"the archive {to}")
+    lock = file_lock(options.folder / FOLDER / "lock", busy=f"another process writes to the archive {to}")
     with running() as stopping, client_of(found.broker) as client, lock:
         totals = dict.fromkeys(event_types, 0)
         with starting_spark("archive", master, stopping) as spark:
@@ -229,7 +229,7 @@ def schedule(
 def _show_plan(found: Found, topic: str, rows: object, step: float | None, json: bool) -> None:
     """The load that is there, and what would come on top of it."""
     from meantime.cli.commands.load import chart, fitting_step
-    from meantime.pipelines.forecast.planned_load import merged
+    from meantime.pipelines.forecast.forecast import with_planned
     from meantime.pipelines.spark.broker import client_of
     from meantime.pipelines.topics.files import planned
 
@@ -243,7 +243,7 @@ def _show_plan(found: Found, topic: str, rows: object, step: float | None, json:
         slot_for = step or fitting_step(ahead)
         begin = now_ms / 1000 - now_ms / 1000 % slot_for
         present = client.load(topic, begin, begin + min(ahead + slot_for, 10_000 * slot_for), slot_for)
-    slots: list[Slot] = merged(present, fine, round(slot_for * 1000))
+    slots: list[Slot] = with_planned(present, fine, round(slot_for * 1000))
     if json:
         print_json(
             {

@@ -21,9 +21,9 @@ from meantime.pipelines.buffer.model import Endpoint, buffer_name
 from meantime.pipelines.buffer.outbound import Outbound, Target, run_until_stopped
 from meantime.pipelines.events.layout import default_storage
 from meantime.pipelines.spark.broker import Broker, client_of
-from meantime.pipelines.spark.file_lock import alone
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.sdk.client import Client
+from meantime.stack.file_lock import file_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +102,8 @@ def target_of(client: Client, options: BufferOptions) -> Target:
 
 def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness) -> None:
     broker = Broker(options.broker.url, options.broker.key, GROUP)
-    with alone(options.checkpoint / "out.lock", f"the way out of {options.topic!r}"), client_of(broker) as client:
+    busy = f"another process runs the outbound half of {options.topic!r}"
+    with file_lock(options.checkpoint / "out.lock", busy=busy), client_of(broker) as client:
         outbound = Outbound(client, options.topic, "buffer-out", target_of(client, options), lateness)
         run_until_stopped(outbound, stopping, once=options.once)
 
@@ -120,7 +121,7 @@ def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[],
         options.starting,
         postgres=options.postgres,
     )
-    with alone(options.checkpoint / "in.lock", f"the way into {options.topic!r}"):
+    with file_lock(options.checkpoint / "in.lock", busy=f"another process runs the inbound half of {options.topic!r}"):
         failures = 0
         while not stopping() and not _run_query(spark, inbound, options.once, stopping, failures):
             failures += 1

@@ -13,6 +13,7 @@ import msgspec
 
 from meantime.errors import Invalid, NotFound
 from meantime.sdk.client import Client
+from meantime.sdk.messages import Slot
 
 TIMERS = "timers"
 MOST_SLOTS = 10_000
@@ -125,3 +126,18 @@ def past_of(event_type: str, hours: Mapping[str, int]) -> Past:
     length = round((last - first).total_seconds() / 3600) + 1
     total = sum(hours.values())
     return Past(event_type, length, total, total / length / 3600, max(hours.values()) / 3600)
+
+
+def with_planned(present: Sequence[Slot], new: Mapping[int, int], step_ms: int) -> list[Slot]:
+    """The load that a table would make: slots whose `available` is what is there and whose `waiting` is new. `new` is by
+    instants, which are finer than the slots."""
+    if not present:
+        return []
+    begin = present[0].from_ms
+    added: dict[int, int] = {}
+    for from_ms, count in new.items():
+        index = max(0, (from_ms - begin) // step_ms)
+        added[index] = added.get(index, 0) + count
+    return [
+        Slot(from_ms=slot.from_ms, waiting=added.get(index, 0), available=slot.total) for index, slot in enumerate(present)
+    ]

@@ -1,7 +1,7 @@
-"""Hearing of a session's streams: each micro-batch as one text.
+"""Reports of a session's streams: each micro-batch as one JSON text.
 
 PySpark's own listener fetches every figure of a report from Java by itself, and after each micro-batch of a join these
-questions took a third of a second of the processors. Java tells it all at once just as well.
+questions took a third of a second of processor time. Java gives the whole report at once just as well.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-def hear(spark: "SparkSession", progress: Callable[[str], None]) -> None:
+def on_micro_batch(spark: "SparkSession", progress: Callable[[str], None]) -> None:
     """Call `progress` with the JSON of every micro-batch's report, from a thread of Spark's."""
     from pyspark import SparkContext
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = SparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    java = gateway.jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_Ear(progress))
+    java = gateway.jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_Listener(progress))
     spark.streams._jsqm.addListener(java)
 
 
-class _Ear:
-    """What Java calls."""
+class _Listener:
+    """Java calls this."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -39,7 +39,7 @@ class _Ear:
         self._progress(event.progress().json())
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to tell."""
+        """Nothing to report."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         log.info("stream_ended", id=event.id().toString(), failed=event.exception().isDefined())

@@ -9,7 +9,7 @@ import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from meantime.metrics import REGISTRY
-from meantime.pipelines.spark.batch_reports import hear
+from meantime.pipelines.spark.batch_reports import on_micro_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ class BufferLateness:
 
 def listen(spark: "SparkSession") -> None:
     """Let the progress of every stream of a session become metrics."""
-    hear(spark, lambda progress: note_progress(msgspec.json.decode(progress, type=StreamProgress)))
+    on_micro_batch(spark, lambda progress: note_progress(msgspec.json.decode(progress, type=StreamProgress)))
 
 
 def note_progress(progress: StreamProgress) -> None:

@@ -10,7 +10,7 @@ import structlog
 
 from meantime.errors import StorageUnavailable
 from meantime.pipelines.session import session
-from meantime.pipelines.spark.batch_reports import hear
+from meantime.pipelines.spark.batch_reports import on_micro_batch
 from meantime.pipelines.timers.futures import start_futures
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import SETTINGS as PACKING
@@ -94,7 +94,7 @@ def _listen(
     spark: "SparkSession", options: FuturesOptions, through: Mapping[int, int], reports: "asyncio.Queue[FuturesReport]"
 ) -> None:
     loop = asyncio.get_running_loop()
-    hear(spark, FuturesListener(options, through, lambda report: _hand_over(loop, reports, report)).on_batch)
+    on_micro_batch(spark, FuturesListener(options, through, lambda report: _hand_over(loop, reports, report)).on_batch)
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, reports: "asyncio.Queue[FuturesReport]", report: FuturesReport) -> None:
