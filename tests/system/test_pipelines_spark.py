@@ -19,10 +19,10 @@ from pipelines_driver import command, wait_for
 from conftest import RunningStack
 from meantime import Client
 from meantime.cli.main import run
-from meantime.cli.pipeline.spark import told
+from meantime.cli.pipeline.spark import error_of
 from meantime.errors import Invalid
 from meantime.pipelines import events, register, session, write_topic
-from meantime.pipelines.archive.archive import ArchiveOptions, Archiving
+from meantime.pipelines.archive.archive import ArchiveOptions, Archiver
 from meantime.pipelines.archive.journal import JournalEntry
 from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.buffer.model import Endpoint
@@ -173,7 +173,7 @@ def test_a_bad_row_is_named_and_nothing_is_written(spark: "SparkSession", client
     frame = reminders(spark, 5, now_ms).union(reminders(spark, 1, now_ms + 10**12, "far"))
     with pytest.raises(Exception, match="far0") as failure:
         write_topic(frame, topic)
-    assert "more than" in told(str(failure.value)).detail
+    assert "more than" in error_of(str(failure.value)).detail
     assert client.count(topic) == 0
     assert write_topic(frame, topic, rejects=str(folder / "refused")) == Tally(created=5, rejected=1)
     assert json.loads((folder / "refused").read_text())["row"]["id"] == "far0"
@@ -210,7 +210,7 @@ def test_wrong_options_and_columns_are_named(spark: "SparkSession", topic: str) 
     ):
         with pytest.raises(Exception, match=r".") as failure:
             write()
-        assert named in told(str(failure.value)).detail
+        assert named in error_of(str(failure.value)).detail
 
 
 def test_due_messages_are_streamed_once_and_a_replayed_batch_is_the_same(
@@ -241,7 +241,7 @@ def test_an_archive_holds_each_event_once_although_it_was_interrupted(
     spark: "SparkSession", client: Client, folder: Path
 ) -> None:
     name = switched(client, switches=2)
-    archiving = Archiving(spark, client, name, ArchiveOptions(folder, max_rows=70))
+    archiving = Archiver(spark, client, name, ArchiveOptions(folder, max_rows=70))
     assert archiving.run_batch() is not None
     last = archiving.journal.last()
     assert last is not None
@@ -250,7 +250,7 @@ def test_an_archive_holds_each_event_once_although_it_was_interrupted(
     only.with_name("b0000000002-0000.parquet").write_bytes(only.read_bytes())
     newest = {one.partition: one.newest_available_offset for one in client.partitions(name)}
     archiving.journal.begin(JournalEntry(2, last.end, newest))
-    Archiving(spark, client, name, ArchiveOptions(folder)).run(lambda: False)
+    Archiver(spark, client, name, ArchiveOptions(folder)).run(lambda: False)
     kept = spark.read.parquet(str(folder / f"event_type={name}"))
     assert numbers(kept) == list(range(150)) == sorted(row["n"] for row in kept.select("fields.n").collect())
     assert archiving.run(lambda: False) == 0

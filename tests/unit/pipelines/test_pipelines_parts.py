@@ -1,5 +1,6 @@
 """The parts of pipelines that need no service."""
 
+import subprocess
 import sys
 from base64 import b64decode
 from collections import Counter
@@ -17,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from meantime.cli.exit_codes import NOT_RUNNING
 from meantime.cli.main import run
-from meantime.cli.pipeline.spark import told
+from meantime.cli.pipeline.spark import error_of
 from meantime.errors import Invalid, NotFound
 from meantime.pipelines.archive.compaction import compact, is_over
 from meantime.pipelines.archive.journal import Journal, JournalEntry
@@ -236,11 +237,19 @@ def test_lateness_is_told_by_percentiles() -> None:
 
 
 def test_of_what_spark_tells_our_error_is_kept() -> None:
-    ours = told("[FAILED] pickle\n  File x\nmeantime.errors.NotFound: topic 't' does not exist\n")
+    ours = error_of("[FAILED] pickle\n  File x\nmeantime.errors.NotFound: topic 't' does not exist\n")
     assert (type(ours), ours.detail) == (NotFound, "topic 't' does not exist")
-    strange = told("[FAILED] pickle\nmeantime.errors.BadCursor: it has expired\n")
+    strange = error_of("[FAILED] pickle\nmeantime.errors.BadCursor: it has expired\n")
     assert (strange.code, strange.detail) == ("spark", "it has expired")
-    assert told("[BROKEN] something\nat y").detail == "[BROKEN] something"
+    assert error_of("[BROKEN] something\nat y").detail == "[BROKEN] something"
     java = "An error occurred while calling o70.parquet.\n: org.apache.spark.SparkException: [CANNOT] read file:/x\n\tat y"
-    assert told(java).detail == "[CANNOT] read file:/x"
-    assert told('Exception in thread "main" org.apache.spark.SparkException: no master').detail == "no master"
+    assert error_of(java).detail == "[CANNOT] read file:/x"
+    assert error_of('Exception in thread "main" org.apache.spark.SparkException: no master').detail == "no master"
+
+
+def test_the_outbound_half_of_a_buffer_loads_no_spark() -> None:
+    """It runs in a thread while the main thread loads and starts Spark: a module must not be loaded in both at once."""
+    modules = ("buffer", "kafka_target", "event_type_target")
+    program = "import sys\n" + "".join(f"import meantime.pipelines.buffer.{name}\n" for name in modules)
+    done = subprocess.run([sys.executable, "-c", program + "sys.exit('pyspark' in sys.modules)"], check=False, timeout=60)
+    assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""`meantime pipeline`: data between Kafka, topics, event types and files, carried by Spark."""
+"""`meantime pipeline`: data between Kafka, topics, event types and files, by Spark."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from meantime.cli.exit_codes import PARTLY
 from meantime.cli.instants import clock_time, human, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_rich, print_table, say
 from meantime.cli.pipeline.options import duration, writable_file, writable_folder
-from meantime.cli.pipeline.runs import Found, counting, find_cluster, running, signals
+from meantime.cli.pipeline.runs import PipelineCluster, counting, find_cluster, running, signals
 from meantime.cli.pipeline.spark import starting_spark
 from meantime.cli.session import Data, Json, Key, Url
 
@@ -27,7 +27,7 @@ Master = Annotated[
     str | None, typer.Option("--master", envvar="SPARK_MASTER", help="Where Spark runs, like local[4] or spark://host:7077.")
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", help="Where it notes how far it is; else below the data directory.")
+    Path | None, typer.Option("--checkpoint", help="Folder of its checkpoints; else below the data directory.")
 ]
 Once = Annotated[bool, typer.Option("--once", help="Do what there is to do by now, then stop.")]
 MetricsPort = Annotated[int | None, typer.Option("--metrics-port", help="Serve metrics for Prometheus on this port.")]
@@ -44,7 +44,9 @@ def buffer(
     target: Annotated[str, typer.Option("--to", help="Kafka topic of the default storage, or event-type:<name>.")],
     delay: Annotated[str, typer.Option("--delay", help="How much later, like 4h or 90s.")],
     starting: Annotated[str, typer.Option(help="Where a new buffer begins to read: begin or end.")] = "begin",
-    remember: Annotated[str, typer.Option(help="How long delivered records are known; replays must come within it.")] = "1d",
+    remember: Annotated[
+        str, typer.Option(help="How long ids of delivered records are kept; a replay must come within it.")
+    ] = "1d",
     only: Annotated[str | None, typer.Option(help="Run one half: in or out.")] = None,
     master: Master = None,
     checkpoint: Checkpoint = None,
@@ -128,13 +130,13 @@ def archive(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Keep event types as Parquet files by event type, date and hour; each event once, however often this is interrupted.
+    """Write event types to Parquet files by event type, date and hour; each event once, however often this is interrupted.
 
-    The archive notes how far it is in its own folder (`_meantime`), so --checkpoint is not needed.
+    The archive keeps its progress in its own folder (`_meantime`), so --checkpoint is not needed.
 
     Example: meantime pipeline archive orders payments --to /data/archive --once
     """
-    from meantime.pipelines.archive.archive import ArchiveOptions, Archiving
+    from meantime.pipelines.archive.archive import ArchiveOptions, Archiver
     from meantime.pipelines.archive.compaction import compact as merge
     from meantime.pipelines.archive.compaction import finish
     from meantime.pipelines.archive.journal import FOLDER
@@ -143,7 +145,7 @@ def archive(
 
     pause = duration(every, "--every")
     if checkpoint:
-        raise typer.BadParameter("--checkpoint: an archive notes how far it is in its own folder, _meantime")
+        raise typer.BadParameter("--checkpoint: an archive keeps its progress in its own folder, _meantime")
     found = find_cluster(url, key, data, metrics_port)
     options = ArchiveOptions(to.absolute(), max_rows, hold=hold, postgres=found.postgres)
     with client_of(found.broker) as client:
@@ -154,7 +156,7 @@ def archive(
     with running() as stopping, client_of(found.broker) as client, lock:
         totals = dict.fromkeys(event_types, 0)
         with starting_spark("archive", master, stopping) as spark:
-            tasks = [Archiving(spark, client, name, options) for name in event_types]
+            tasks = [Archiver(spark, client, name, options) for name in event_types]
             while True:
                 for task in tasks:
                     finish(task.journal)
@@ -188,9 +190,9 @@ def schedule(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Schedule a table. Columns: id, at (RFC 3339) or at_ms or after_ms, body; without body all others together are it.
+    """Schedule a table. Columns: id, at (RFC 3339) or at_ms or after_ms, body; without body all others make it.
 
-    With ids it can be repeated: what exists is left alone. Without --rejects one bad row stops it. Exit code 9 if rows were
+    With ids it can be repeated: what exists stays as it is. Without --rejects one bad row stops it. Exit code 9 if rows were
     refused.
 
     Example: meantime pipeline schedule campaign.csv --topic reminders --dry-run
@@ -226,7 +228,7 @@ def schedule(
         raise typer.Exit(PARTLY)
 
 
-def _show_plan(found: Found, topic: str, rows: object, step: float | None, json: bool) -> None:
+def _show_plan(found: PipelineCluster, topic: str, rows: object, step: float | None, json: bool) -> None:
     """The load that is there, and what would come on top of it."""
     from meantime.cli.commands.load import chart, fitting_step
     from meantime.pipelines.forecast.forecast import with_planned
@@ -271,20 +273,20 @@ def forecast(
     capacity: Annotated[
         float | None, typer.Option(min=0, help="Messages per second that consumers can do, if you know it.")
     ] = None,
-    archive: Annotated[Path | None, typer.Option(help="An archive, for rates of the past.")] = None,
+    archive: Annotated[Path | None, typer.Option(help="Folder of an archive, for rates of the past.")] = None,
     png: Annotated[Path | None, typer.Option(help="Draw it into this PNG file; needs meantime[plot].")] = None,
     url: Url = None,
     key: Key = None,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """See what is coming over all topics and timers, and where it is more than consumers have shown they can do.
+    """Show the load to come over all topics and timers, and where it is more than consumers have shown they can do.
 
     Example: meantime pipeline forecast --for 7d --archive /data/archive --png week.png
     """
     from meantime.cli.commands.load import fitting_step
     from meantime.pipelines.forecast.chart import bar_chart, need_matplotlib
-    from meantime.pipelines.forecast.forecast import forecast as look
+    from meantime.pipelines.forecast.forecast import forecast as load_to_come
     from meantime.pipelines.spark.broker import client_of
 
     if png:
@@ -296,7 +298,7 @@ def forecast(
     with client_of(found.broker) as client:
         begin = unix_seconds(start, client.clock().now_ms / 1000)
         begin -= begin % slot_for
-        coming = look(client, topics or [], (begin, ahead, slot_for), capacity, archive)
+        coming = load_to_come(client, topics or [], (begin, ahead, slot_for), capacity, archive)
     if png:
         png.write_bytes(bar_chart(coming, human(slot_for)))
     print_json(coming) if json else _show_forecast(coming)

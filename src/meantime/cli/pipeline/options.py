@@ -1,4 +1,4 @@
-"""Options of pipelines, checked before anything begins: a wrong one is told by its name."""
+"""Options of pipelines, checked before anything begins; an error names its option."""
 
 import tempfile
 from pathlib import Path
@@ -21,7 +21,7 @@ def writable_folder(folder: Path, option: str) -> Path:
     place = folder.absolute()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        _try(place)
+        _try_to_write(place)
     except OSError as error:
         raise _unusable(place, option, "folder", error) from error
     return place
@@ -33,7 +33,7 @@ def writable_file(file: Path, option: str) -> Path:
     if place.is_dir():
         raise Invalid(f"{option}: {place} is a folder; name a file", option=option)
     try:
-        _try(place.parent)
+        _try_to_write(place.parent)
     except OSError as error:
         raise _unusable(place, option, "file", error) from error
     return place
@@ -52,7 +52,7 @@ def serve_metrics(port: int) -> None:
         ) from error
 
 
-def _try(folder: Path) -> None:
+def _try_to_write(folder: Path) -> None:
     with tempfile.TemporaryFile(dir=folder):
         pass
 

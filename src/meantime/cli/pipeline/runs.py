@@ -1,4 +1,4 @@
-"""What pipelines have in common: how they find the cluster, start Spark, and stop when they are told to."""
+"""What all pipeline commands do: find the cluster, stop on signals, show how a number grows."""
 
 import signal
 import sys
@@ -22,7 +22,9 @@ signals = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PipelineCluster:
+    """Where a pipeline finds the API and the database, and where it keeps checkpoints."""
+
     broker: "Broker"
     postgres: str | None
     checkpoints: Path
@@ -40,7 +42,7 @@ class Found:
 
 def find_cluster(
     url: str | None, key: str | None, data: Path | None, metrics_port: int | None, group: str = "default"
-) -> Found:
+) -> PipelineCluster:
     """By flags, environment, or the running stack. A cluster named by --url is not taken to share this stack's database."""
     from meantime.pipelines.spark.broker import Broker
     from meantime.stack.discovery import discover
@@ -53,7 +55,7 @@ def find_cluster(
         postgres = None
     if metrics_port:
         serve_metrics(metrics_port)
-    return Found(Broker(nodes, key or addresses.key, group), postgres, addresses.folder / "pipelines")
+    return PipelineCluster(Broker(nodes, key or addresses.key, group), postgres, addresses.folder / "pipelines")
 
 
 @contextmanager
@@ -73,7 +75,7 @@ def running() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def counting(what: str, count: Callable[[], int], every: float = 2.0) -> Iterator[None]:
-    """Shows how a number grows, where somebody watches. Tasks write far away, so it is asked for where they write to."""
+    """Shows how a number grows, on a terminal. Tasks run elsewhere, so the number is asked for where they write to."""
     if not sys.stderr.isatty():
         yield
         return

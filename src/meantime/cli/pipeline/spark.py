@@ -1,7 +1,7 @@
-"""Spark under a command: started quietly, stopped at the end, and what it says went wrong told in one line.
+"""Spark under a command: started quietly, stopped at the end, and its errors said in one line.
 
-Java and Spark have a lot to say, over many lines. It goes to a file beside the command, which is kept and named when Spark
-fails in a way of its own.
+Java and Spark write many lines. They go to a log file in the temporary folder, which is kept and named when Spark itself
+fails.
 """
 
 import os
@@ -34,14 +34,14 @@ class SparkFailed(MeantimeError):
 
 @contextmanager
 def starting_spark(name: str, master: str | None, stopping: Callable[[], bool]) -> "Iterator[SparkSession]":
-    """A session with the listener in place."""
+    """A session whose streams report their progress; stopped at the end."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     from meantime.pipelines.spark.meters import listen
 
-    words = Path(tempfile.gettempdir()) / f"meantime-spark-{os.getpid()}.log"
-    spark = _started(name, master, words)
+    log_file = Path(tempfile.gettempdir()) / f"meantime-spark-{os.getpid()}.log"
+    spark = _started(name, master, log_file)
     spark.sparkContext.setLogLevel("ERROR")
     listen(spark)
     failure: MeantimeError | None = None
@@ -49,16 +49,16 @@ def starting_spark(name: str, master: str | None, stopping: Callable[[], bool]) 
         yield spark
     except (PySparkException, Py4JError) as error:
         if not stopping():
-            failure = _with_words(told(str(error)), words)
+            failure = _naming_log(error_of(str(error)), log_file)
             raise failure from error
     finally:
         spark.stop()
         if not isinstance(failure, SparkFailed):
-            words.unlink(missing_ok=True)
+            log_file.unlink(missing_ok=True)
 
 
-def _started(name: str, master: str | None, words: Path) -> "SparkSession":
-    """Spark puts handlers of its own in place; those that stop a pipeline come back."""
+def _started(name: str, master: str | None, log_file: Path) -> "SparkSession":
+    """Spark installs signal handlers of its own; those that stop a pipeline are put back."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -66,21 +66,21 @@ def _started(name: str, master: str | None, words: Path) -> "SparkSession":
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with _heirs_write_to(words):
+        with _children_log_to(log_file):
             return session(name, master=master)
     except (PySparkException, Py4JError) as error:
         where = f"--master {master}" if master else "this machine"
-        said = words.read_text(errors="replace")
-        why = next((line for line in said.splitlines() if line.startswith("Exception in")), str(error))
-        raise _with_words(SparkFailed(f"Spark does not start on {where}: {told(why).detail}"), words) from error
+        output = log_file.read_text(errors="replace")
+        why = next((line for line in output.splitlines() if line.startswith("Exception in")), str(error))
+        raise _naming_log(SparkFailed(f"Spark does not start on {where}: {error_of(why).detail}"), log_file) from error
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def _heirs_write_to(file: Path) -> Iterator[None]:
-    """Processes that are started meanwhile have the file for their standard error."""
+def _children_log_to(file: Path) -> Iterator[None]:
+    """Processes that are started meanwhile write their standard error to the file."""
     before = os.dup(2)
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     os.dup2(opened, 2)
@@ -92,15 +92,15 @@ def _heirs_write_to(file: Path) -> Iterator[None]:
         os.close(before)
 
 
-def _with_words(error: MeantimeError, words: Path) -> MeantimeError:
-    """Only where it was Spark itself does it help to read what Spark says."""
-    return SparkFailed(f"{error.detail} (more of it in {words})") if isinstance(error, SparkFailed) else error
+def _naming_log(error: MeantimeError, log_file: Path) -> MeantimeError:
+    """The log helps only where Spark itself failed."""
+    return SparkFailed(f"{error.detail} (Spark's log: {log_file})") if isinstance(error, SparkFailed) else error
 
 
-def told(text: str) -> MeantimeError:
-    """The error of ours that Spark tells about, so that it ends the command as it would have without Spark in between."""
+def error_of(text: str) -> MeantimeError:
+    """The error of ours inside Spark's message, so that the command ends as it would have without Spark in between."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for found in filter(None, map(_OURS.match, lines)):
         return _KINDS.get(found["name"], SparkFailed)(found["detail"])
-    said = [line for line in lines if not line.startswith(_CALL)]
-    return SparkFailed(_CLASS.sub("", said[0]) if said else None)
+    rest = [line for line in lines if not line.startswith(_CALL)]
+    return SparkFailed(_CLASS.sub("", rest[0]) if rest else None)

@@ -17,10 +17,9 @@ from meantime.errors import StorageUnavailable
 from meantime.pipelines.archive.hold import ArchiveHold, archive_name, archived_timeline
 from meantime.pipelines.archive.journal import Journal, JournalEntry
 from meantime.pipelines.archive.json_schema import fields_type
-from meantime.pipelines.events.layout import Cursors, EventTypeLayout, look_up, storages, texts
+from meantime.pipelines.events.layout import Cursors, EventTypeLayout, cursors, look_up, storages, texts
 from meantime.pipelines.events.native import frame
 from meantime.pipelines.events.ranges import advanced, between, lags
-from meantime.pipelines.events.source import cursors
 from meantime.pipelines.spark.meters import StreamProgress, note_progress
 from meantime.sdk.client import Client
 
@@ -42,8 +41,8 @@ class ArchiveOptions:
     """Where credentials for Kafka are looked up that `kafka` does not have."""
 
 
-class Archiving:
-    """One event type on its way into an archive."""
+class Archiver:
+    """Writes one event type to an archive."""
 
     def __init__(self, spark: "SparkSession", client: Client, event_type: str, options: ArchiveOptions) -> None:
         self._spark = spark
@@ -57,12 +56,12 @@ class Archiving:
         self._hold = ArchiveHold(client, event_type, archive_name(options.folder))
 
     def run(self, stopping: Callable[[], bool]) -> int:
-        """Everything that is there by now; how many events that were."""
+        """Archive everything that is there by now; returns how many events that were."""
         total = 0
         if self._options.hold is False:
             self._hold.remove()
         while not stopping():
-            self._tell()
+            self._advance_hold()
             rows = self.run_batch()
             if rows is None:
                 return total
@@ -78,7 +77,7 @@ class Archiving:
         self.journal.begin(plan)
         self._clear(plan)
         expected = self._write(layout, plan)
-        rows = self._move_in(plan)
+        rows = self._publish(plan)
         if rows != expected:
             raise StorageUnavailable(
                 f"{self.event_type!r}: Kafka gave {rows} of the {expected} events between {plan.start} and {plan.end}"
@@ -87,11 +86,11 @@ class Archiving:
         note_progress(StreamProgress(f"archive {self.event_type}", plan.number, rows))
         return rows
 
-    def _tell(self) -> None:
-        """Where clean-up waits for this archive: up to where it need not wait any more."""
+    def _advance_hold(self) -> None:
+        """Where clean-up waits for this archive, let it go on up to the last timeline that is archived."""
         if self._options.hold or self._hold.wanted:
             layout = look_up(self._client, self.event_type)
-            self._hold.move(archived_timeline(layout, self._reached(layout)))
+            self._hold.advance(archived_timeline(layout, self._reached(layout)))
 
     def _reached(self, layout: EventTypeLayout) -> Cursors:
         last = self.journal.last()
@@ -119,7 +118,7 @@ class Archiving:
         writer.partitionBy("date", "hour").parquet(str(self.journal.staging))
         return sum(one.count for one in between(layout, *borders))
 
-    def _move_in(self, plan: JournalEntry) -> int:
+    def _publish(self, plan: JournalEntry) -> int:
         from pyarrow import parquet
 
         rows = 0

@@ -1,7 +1,7 @@
-"""The mark of an archive on an event type: clean-up of closed timelines waits until the archive has them.
+"""An archive's hold on an event type: clean-up of closed timelines waits until the archive has them.
 
 It is an annotation that carries the archive's own name, set and moved on over the public API. It moves only after the
-journal has the events safely; a mark that stands too low costs storage, never events. An update of an event type replaces
+journal has the events safely; one that is too low costs storage, never events. An update of an event type replaces
 all of its annotations, so of two archives that write at the same time one may undo what the other wrote: each looks again
 whenever it goes on, and puts its own right.
 """
@@ -23,7 +23,7 @@ def archived_timeline(layout: EventTypeLayout, reached: Cursors) -> int:
 
 
 def archive_name(archive: Path) -> str:
-    """What an archive is called, wherever its folder is moved to; made up when it is first asked for."""
+    """The name of an archive, which stays when its folder is moved; made when it is first asked for."""
     file = archive / FOLDER / "name"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def archive_name(archive: Path) -> str:
 
 
 class ArchiveHold:
-    """What one archive has put on one event type."""
+    """The annotation of one archive on one event type."""
 
     def __init__(self, client: Client, event_type: str, archive: str) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class ArchiveHold:
         self.wanted = self._name in self._annotations()
         """Whether it shall be there: it was, or has been put there since."""
 
-    def move(self, order: int) -> None:
+    def advance(self, order: int) -> None:
         self.wanted = True
         annotations = self._annotations()
         if annotations.get(self._name) != str(order):

@@ -17,7 +17,7 @@ _SIMPLE = {"string": TEXT, "integer": "bigint", "number": "double", "boolean": "
 
 
 def fields_type(category: str, schema: str) -> str | None:
-    """The type of a whole event in Spark's words; None where the schema names no property."""
+    """The type of a whole event as a Spark DDL string; None where the schema names no property."""
     try:
         declared = spark_type(msgspec.json.decode(schema))
     except msgspec.DecodeError:

@@ -129,7 +129,7 @@ def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[],
 
 
 def _run_query(spark: "SparkSession", inbound: Inbound, once: bool, stopping: Callable[[], bool], failures: int) -> bool:
-    """Whether it is over. What failed is begun again from its checkpoint, unless it never gets far."""
+    """Whether it has ended. A query that failed is started again from its checkpoint, unless it keeps failing early."""
     from pyspark.errors import StreamingQueryException
 
     began = time.monotonic()
@@ -153,20 +153,23 @@ def run_both(
     stopping: Callable[[], bool],
     lateness: BufferLateness,
 ) -> None:
-    """The way out does not wait for Spark: after a crash, what is due leaves while Spark is still coming up. If one half
-    fails the other stops too. With `once` it is in first, then out."""
+    """The outbound half does not wait for Spark: after a crash, what is due leaves while Spark is still starting.
+
+    If one half fails the other stops too. With `once` all goes in first, then out."""
     if options.once:
         with starting_spark() as spark:
             run_in(spark, options, stopping)
         run_out(options, stopping, lateness)
         return
-    with _way_out(options, stopping, lateness) as over, starting_spark() as spark:
+    with _outbound_thread(options, stopping, lateness) as over, starting_spark() as spark:
         run_in(spark, options, lambda: stopping() or over())
 
 
 @contextmanager
-def _way_out(options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness) -> Iterator[Callable[[], bool]]:
-    """In a thread of its own. Yields whether it is over before its time; why, is raised at the end."""
+def _outbound_thread(
+    options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness
+) -> Iterator[Callable[[], bool]]:
+    """The outbound half in a thread of its own. Yields whether it has ended early; its error is raised at the end."""
     failed: list[BaseException] = []
     ended = threading.Event()
 

@@ -20,9 +20,8 @@ import structlog
 from meantime.errors import PublishFailed
 from meantime.pipelines.buffer.model import BufferedRecord
 from meantime.pipelines.events import http_reader
-from meantime.pipelines.events.layout import look_up, texts
+from meantime.pipelines.events.layout import cursors, look_up, texts
 from meantime.pipelines.events.ranges import between
-from meantime.pipelines.events.source import cursors
 from meantime.pipelines.spark.broker import Broker
 from meantime.sdk.client import Client
 

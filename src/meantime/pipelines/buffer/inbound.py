@@ -1,6 +1,6 @@
-"""The way into a time buffer: a Spark stream from a Kafka topic or an event type into the buffer's topic.
+"""The inbound half of a time buffer: a Spark stream from a Kafka topic or an event type into the buffer's topic.
 
-A record is due at its timestamp plus the delay, and is called after its place in the source. However often a batch is
+A record is due at its timestamp plus the delay, and its id is its place in the source. However often a batch is
 written, it is one message; the topic remembers ids of messages that went out (`dedupe`), so that a batch that is
 replayed late brings nothing back.
 """

@@ -51,7 +51,7 @@ class KafkaTarget:
             producer.produce(self._ledger, key=self._buffer.encode(), value=ledger, partition=0)
             producer.commit_transaction(WITHIN)
         except (KafkaException, BufferError) as error:
-            # Whether the commit went through is told by the ledger, to the producer that comes after this one.
+            # Whether the commit went through is in the ledger, which the next producer reads.
             self._producer = None
             if isinstance(error, KafkaException) and error.args[0].code() in _FENCED:
                 raise Conflict(f"another process has taken {self._buffer!r} over") from error

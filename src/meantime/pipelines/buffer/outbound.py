@@ -1,4 +1,4 @@
-"""The way out of a time buffer: messages leased at their instant, handed to the target, deleted.
+"""The outbound half of a time buffer: messages leased at their instant, handed to the target, deleted.
 
     lease ──► publish together with the list of ids ──► delete
                 │ crash before: the leases are found again and published
@@ -58,10 +58,10 @@ class Outbound:
             )
             if once and not batch:
                 return
-        self._give_back(batch)
+        self._release(batch)
 
     def resume(self) -> list[HeldLease]:
-        """What an earlier life has leased and not published."""
+        """What an earlier process has leased and not published."""
         self._in_doubt = self.target.published()
         found = held_leases(self.client, self.topic, self.consumer_id, lease_for=LEASE_FOR)
         done = [one for one in found if one.id in self._in_doubt]
@@ -86,13 +86,13 @@ class Outbound:
         outcomes = self.client.delete_messages(self.topic, rest) if rest else []
         self._in_doubt = {outcome.id for outcome in outcomes if outcome.status == "leased"}
 
-    def _give_back(self, batch: Sequence[HeldLease]) -> None:
+    def _release(self, batch: Sequence[HeldLease]) -> None:
         if batch:
             self.client.release_leases(self.topic, self.consumer_id, batch)
 
 
 def run_until_stopped(outbound: Outbound, stopping: Callable[[], bool], *, once: bool = False) -> None:
-    """Keeps the way out open through whatever passes: nodes and brokers that are gone for a while."""
+    """Goes on after errors that pass: nodes and brokers that are gone for a while."""
     while not stopping():
         try:
             outbound.run(stopping, once=once)

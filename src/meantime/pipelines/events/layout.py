@@ -89,7 +89,14 @@ def default_storage(client: "Client", postgres: str | None = None) -> Storage:
 
 
 def texts(cursors: Cursors) -> dict[str, str]:
+    """Cursors for a checkpoint."""
     return {partition: str(cursor) for partition, cursor in cursors.items()}
+
+
+def cursors(offset: Mapping[str, str]) -> dict[str, Cursor]:
+    """Cursors out of a checkpoint."""
+    found = {partition: parse(text) for partition, text in offset.items()}
+    return {partition: place for partition, place in found.items() if isinstance(place, Cursor)}
 
 
 def _storage(found: "wire.Storage", more: Mapping[str, str], postgres: str | None) -> Storage:

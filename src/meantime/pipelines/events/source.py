@@ -11,12 +11,12 @@ from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from meantime.kafka.settings import Storage
-from meantime.pipelines.events.layout import EventTypeLayout, look_up, storages, texts
+from meantime.pipelines.events.layout import EventTypeLayout, cursors, look_up, storages, texts
 from meantime.pipelines.events.ranges import Range, advanced, between, tasks
 from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import BEGIN, END, EventsOptions, events_options
 from meantime.sdk.instants import unix_ms
-from meantime.streams.cursors import Cursor, parse, parse_partition
+from meantime.streams.cursors import Cursor, parse_partition
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,7 +26,7 @@ CLOCKS_DIFFER_BY_MS = 60_000
 
 
 class EventsSource(datasource.DataSource):
-    """Spark's way in. `defaults` is what `register` found on the driver."""
+    """The data source that Spark loads. `defaults` is what `register` found on the driver."""
 
     defaults: ClassVar[Mapping[str, str]] = {}
 
@@ -39,7 +39,7 @@ class EventsSource(datasource.DataSource):
         return "meantime.events"
 
     def schema(self) -> str:
-        """An event type that does not exist is told here, before anything is planned."""
+        """Fails for an event type that does not exist, before anything is planned."""
         with client_of(self._settings.broker) as client:
             client.event_type(self._settings.event_type)
         return COLUMNS
@@ -77,7 +77,7 @@ def _read(settings: EventsOptions, part: EventsPartition) -> Iterator[Any]:
 
 
 class EventsReader(datasource.DataSourceReader):
-    """Spark's own pushing down of filters is not used: in 4.2 a frame keeps what was pushed for another frame made of it,
+    """Spark's filter pushdown is not used: in 4.2 a frame keeps the filters that were pushed for another frame made of it,
     and silently lacks rows. The options `partitions`, `written_from` and `written_until` say what need not be read."""
 
     def __init__(self, settings: EventsOptions) -> None:
@@ -164,9 +164,3 @@ class EventsStreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvail
     def _layout(self) -> EventTypeLayout:
         with client_of(self._settings.broker) as client:
             return look_up(client, self._settings.event_type)
-
-
-def cursors(offset: Mapping[str, str]) -> dict[str, Cursor]:
-    """Cursors out of a checkpoint."""
-    found = {partition: parse(text) for partition, text in offset.items()}
-    return {partition: place for partition, place in found.items() if isinstance(place, Cursor)}

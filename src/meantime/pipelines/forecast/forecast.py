@@ -1,4 +1,4 @@
-"""What is coming: the load of topics and timers slot by slot, beside what was and what consumers have shown they can do.
+"""The load to come: topics and timers slot by slot, beside rates of the past and the capacity that consumers have shown.
 
 The future comes from the API; past rates are counted in the archive, by the hour; a topic's capacity is the rate that its
 consumers have reached, as nodes measure it, unless one is given.
@@ -28,7 +28,7 @@ class Series(msgspec.Struct, frozen=True):
     capacity: float | None = None
 
 
-class Overload(msgspec.Struct, frozen=True):
+class OverloadedSlot(msgspec.Struct, frozen=True):
     """A slot in which more becomes due than consumers can take."""
 
     name: str
@@ -52,7 +52,7 @@ class Forecast(msgspec.Struct, frozen=True):
     step_ms: int
     series: list[Series]
     past: list[Past]
-    warnings: list[Overload]
+    warnings: list[OverloadedSlot]
 
 
 def forecast(
@@ -77,7 +77,7 @@ def rates(metrics: str) -> dict[str, float]:
     return {name: float(rate) for name, rate in _RATE.findall(metrics) if float(rate) > 0}
 
 
-def warnings(series: Sequence[Series], from_ms: int, step_ms: int) -> Iterator[Overload]:
+def warnings(series: Sequence[Series], from_ms: int, step_ms: int) -> Iterator[OverloadedSlot]:
     """Slots whose load, with what was left over from the slots before, is more than can be done in them."""
     for one in series:
         if one.capacity is None:
@@ -87,7 +87,7 @@ def warnings(series: Sequence[Series], from_ms: int, step_ms: int) -> Iterator[O
         for index, count in enumerate(one.counts):
             backlog = max(0.0, backlog + count - per_slot)
             if backlog > 0:
-                yield Overload(one.name, from_ms + index * step_ms, count, int(per_slot))
+                yield OverloadedSlot(one.name, from_ms + index * step_ms, count, int(per_slot))
 
 
 def _load(client: Client, name: str, begin: float, ahead: float, step: float) -> list[int]:

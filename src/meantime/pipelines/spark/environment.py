@@ -1,4 +1,4 @@
-"""What the sources can find of the cluster by themselves."""
+"""Defaults of the sources' options: what discovery and the environment say about the cluster."""
 
 import os
 
@@ -7,7 +7,7 @@ from meantime.stack.discovery import Addresses, discover
 
 
 def environment() -> dict[str, str]:
-    """What can be found of the cluster from here."""
+    """Options by name; what cannot be found is left out."""
     addresses = discover()
     places = {"url": _found(addresses, "url"), "postgres": _found(addresses, "postgres"), "key": addresses.key}
     group = os.environ.get("MEANTIME_PRODUCER_GROUP")

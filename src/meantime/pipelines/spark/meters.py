@@ -1,4 +1,4 @@
-"""What pipelines tell about themselves: progress of streams as metrics and log lines, lateness as percentiles."""
+"""Metrics of pipelines: progress of streams as metrics and log lines, lateness as percentiles."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -95,7 +95,7 @@ def planned(frame: "DataFrame", now_ms: int, step_ms: int) -> dict[int | None, i
 
     at = f.col("at_ms") if "at_ms" in frame.columns else f.lit(None).cast("bigint")
     after = f.col("after_ms") if "after_ms" in frame.columns else f.lit(None).cast("bigint")
-    wished = f.coalesce(at, f.lit(now_ms) + after)
-    due = f.when(wished.isNotNull(), f.greatest(wished, f.lit(now_ms)))
+    asked = f.coalesce(at, f.lit(now_ms) + after)
+    due = f.when(asked.isNotNull(), f.greatest(asked, f.lit(now_ms)))
     slots = frame.select((f.floor(due / step_ms) * step_ms).alias("slot")).groupBy("slot").count()
     return {row["slot"]: row["count"] for row in slots.collect()}

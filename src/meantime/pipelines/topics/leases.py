@@ -1,4 +1,4 @@
-"""Leases in bulk for pipelines: taken, found again after a restart, deleted; bodies stay the bytes that they are."""
+"""Leases in bulk for pipelines: taken, found again after a restart, deleted. Bodies stay the bytes that they are."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from meantime.sdk.http.transport import StreamBroken
 from meantime.sdk.reading import LineSplitter
 
 SILENT_FOR = 3.0
-"""A returning consumer gets what it holds at once; after such a silence there is no more."""
+"""Seconds. A returning consumer gets what it holds at once; after such a silence there is no more."""
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ def held_leases(client: Client, topic: str, consumer_id: str, *, lease_for: floa
 
 
 def _collect(chunks: Iterable[bytes], found: dict[str, HeldLease]) -> None:
-    """Until the node falls silent, or keeps the line alive: it does so at the beginning too, which means nothing."""
+    """Until the node is silent or sends a keep-alive. It sends one at the beginning too, which means nothing."""
     lines = LineSplitter()
     began = time.monotonic()
     for chunk in chunks:

@@ -2,8 +2,8 @@
 ranges of buckets.
 
 COPY costs a fraction of an insert but fails as a whole when one id exists. So a chunk that fails is looked at first: what
-exists is left out, and the rest goes the way of nodes, which also knows ids that may be used again. Nodes are told of what
-becomes due, as they tell each other. A reader sees each range of buckets at one instant.
+exists is left out, and the rest is inserted as nodes do it, which also knows ids that may be used again. Nodes are notified
+of what becomes due, as they notify each other. A reader sees each range of buckets at one instant.
 """
 
 import asyncio

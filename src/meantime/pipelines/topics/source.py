@@ -32,7 +32,7 @@ PAGE = 1000
 
 
 class TopicSource(datasource.DataSource):
-    """Spark's way in. `defaults` is what `register` found on the driver."""
+    """The data source that Spark loads. `defaults` is what `register` found on the driver."""
 
     defaults: ClassVar[Mapping[str, str]] = {}
 
@@ -45,7 +45,7 @@ class TopicSource(datasource.DataSource):
         return "meantime.topic"
 
     def schema(self) -> str:
-        """A topic that does not exist is told here, before anything is planned."""
+        """Fails for a topic that does not exist, before anything is planned."""
         with client_of(self._settings.broker) as client:
             client.topic(self._settings.topic)
         return COLUMNS + B64 if self._settings.body_b64 else COLUMNS

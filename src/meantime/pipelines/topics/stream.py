@@ -40,7 +40,7 @@ class TopicStreamReader(datasource.DataSourceStreamReader):
         self._settings = settings
         self._batches: dict[int, list[HeldLease]] = {}
         self._returned = True
-        """Whether an earlier life of this query may have left leases behind."""
+        """Whether an earlier process of this query may have left leases behind."""
 
     def initialOffset(self) -> Offset:  # noqa: N802
         self._returned = False
