@@ -31,7 +31,7 @@ from meantime.pipelines.spark.broker import Broker
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.pipelines.spark.options import events_options
 from meantime.pipelines.topics.files import messages, planned, read_files
-from meantime.pipelines.topics.sink import Tally
+from meantime.pipelines.topics.model import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

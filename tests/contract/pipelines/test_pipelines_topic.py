@@ -17,8 +17,9 @@ from meantime.errors import Conflict
 from meantime.pipelines.buffer.model import BufferedRecord
 from meantime.pipelines.buffer.outbound import Outbound
 from meantime.pipelines.topics.leases import take
+from meantime.pipelines.topics.model import Tally
 from meantime.pipelines.topics.postgres import open_postgres_sink
-from meantime.pipelines.topics.sink import Tally, write_all
+from meantime.pipelines.topics.sink import write_all
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of
 
@@ -63,9 +64,9 @@ def messages(now_ms: int, first: int, end: int, at_ms: int | None = None) -> lis
 
 async def deliver(uri: str, topic: str, now_ms: int, rows: list[NewMessage]) -> Tally:
     def run() -> Tally:
-        with open_postgres_sink(uri, topic, now_ms) as direct:
-            direct.chunk = 10
-            return write_all(direct, rows)
+        with open_postgres_sink(uri, topic, now_ms) as sink:
+            sink.chunk = 10
+            return write_all(sink, rows)
 
     return await asyncio.to_thread(run)
 
@@ -120,9 +121,9 @@ async def test_a_topic_that_was_changed_meanwhile_gets_nothing(
         await deliver(uri, topic, now_ms, rows[:1])
 
     def change_and_deliver() -> None:
-        with open_postgres_sink(uri, topic, now_ms) as direct:
+        with open_postgres_sink(uri, topic, now_ms) as sink:
             assert httpx.put(f"{node.url}/topics/{topic}", json={"max_body_bytes": 1}).status_code == 200
-            direct.deliver(rows)
+            sink.write(rows)
 
     with pytest.raises(Conflict, match="changed meanwhile"):
         await asyncio.to_thread(change_and_deliver)

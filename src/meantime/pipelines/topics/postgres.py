@@ -22,7 +22,7 @@ from meantime.database.arrays import texts
 from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.pipelines.topics.sink import Tally
+from meantime.pipelines.topics.model import Tally
 from meantime.topics.model import NewMessage, Topic
 from meantime.topics.storage.directory import TopicStore
 from meantime.topics.storage.messages import MessageStore
@@ -62,10 +62,10 @@ class PostgresSink:
         self._sender = f"pipeline-{uuid4().hex}"
         self._all_new = True
 
-    def deliver(self, messages: Sequence[NewMessage]) -> Tally:
-        return self._runner.run(self._deliver(messages))
+    def write(self, messages: Sequence[NewMessage]) -> Tally:
+        return self._runner.run(self._write(messages))
 
-    async def _deliver(self, messages: Sequence[NewMessage]) -> Tally:
+    async def _write(self, messages: Sequence[NewMessage]) -> Tally:
         rows = sorted(messages, key=attrgetter("id"))
         created = await self._copied(rows) if self._all_new else None
         if created is None:

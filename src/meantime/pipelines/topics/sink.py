@@ -1,39 +1,19 @@
-"""How checked messages reach a topic: straight into PostgreSQL where it can be reached, else over the API.
+"""Where checked messages are written: straight into PostgreSQL where it can be reached, else over the API.
 
 Both are idempotent: an id that is there stays as it is and counts as `exists`.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import msgspec
 
 from meantime.pipelines.spark.broker import Broker, client_of
 from meantime.pipelines.spark.options import TopicOptions
+from meantime.pipelines.topics.model import Tally, TopicSink
 from meantime.sdk import messages as wire
 from meantime.sdk.client import Client
 from meantime.topics.model import NewMessage, Settings, Topic
-
-
-class Tally(msgspec.Struct, frozen=True):
-    """How many messages were created, existed already, were refused."""
-
-    created: int = 0
-    exists: int = 0
-    rejected: int = 0
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.created + other.created, self.exists + other.exists, self.rejected + other.rejected)
-
-
-class TopicSink(Protocol):
-    chunk: int
-    """How many to hand over at a time."""
-
-    def deliver(self, messages: Sequence[NewMessage]) -> Tally:
-        """Ids must be distinct."""
-        ...
 
 
 @contextmanager
@@ -41,22 +21,22 @@ def open_sink(options: TopicOptions, now_ms: int) -> Iterator[TopicSink]:
     if options.postgres:
         from meantime.pipelines.topics.postgres import open_postgres_sink
 
-        with open_postgres_sink(options.postgres, options.topic, now_ms) as direct:
-            yield direct
+        with open_postgres_sink(options.postgres, options.topic, now_ms) as sink:
+            yield sink
     else:
         with client_of(options.broker) as client:
             yield _HttpSink(client, options.topic)
 
 
-def write_all(delivery: TopicSink, messages: Sequence[NewMessage]) -> Tally:
+def write_all(sink: TopicSink, messages: Sequence[NewMessage]) -> Tally:
     """In chunks; of rows with the same id the first one counts."""
     distinct: dict[str, NewMessage] = {}
     for message in messages:
         distinct.setdefault(message.id, message)
     rows = list(distinct.values())
     total = Tally(exists=len(messages) - len(rows))
-    for start in range(0, len(rows), delivery.chunk):
-        total += delivery.deliver(rows[start : start + delivery.chunk])
+    for start in range(0, len(rows), sink.chunk):
+        total += sink.write(rows[start : start + sink.chunk])
     return total
 
 
@@ -67,7 +47,7 @@ class _HttpSink:
         self._client = client
         self._topic = topic
 
-    def deliver(self, messages: Sequence[NewMessage]) -> Tally:
+    def write(self, messages: Sequence[NewMessage]) -> Tally:
         results = self._client.schedule_prepared(self._topic, [_on_the_wire(message) for message in messages])
         created = sum(result.status == "created" for result in results)
         exists = sum(result.status == "exists" for result in results)
@@ -81,7 +61,7 @@ def _on_the_wire(message: NewMessage) -> wire.NewMessage:
 
 
 def topic_and_now(broker: Broker, name: str) -> tuple[Topic, int]:
-    """The topic's rules as the API tells them, and cluster time."""
+    """The topic's rules as the API shows them, and cluster time."""
     with client_of(broker) as client:
         found = client.topic(name)
         settings = {field: getattr(found, field) for field in Settings.__struct_fields__}

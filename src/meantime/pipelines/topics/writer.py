@@ -21,8 +21,9 @@ from pyspark.sql import datasource
 
 from meantime.errors import Invalid
 from meantime.pipelines.spark.options import TopicOptions
+from meantime.pipelines.topics.model import Tally
 from meantime.pipelines.topics.rows import Reject, RowContext, checked_rows
-from meantime.pipelines.topics.sink import Tally, open_sink, topic_and_now, write_all
+from meantime.pipelines.topics.sink import open_sink, topic_and_now, write_all
 from meantime.topics.model import NewMessage
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Writing:
                 self._refuse(result, rejects)
         if len(sound) <= FEW and sum(len(message.body) for message in sound) <= FEW_BYTES:
             return Written(Tally(rejected=len(rejects)), sound, rejects)
-        with open_sink(self._options, self._now_ms) as delivery:
-            return Written(write_all(delivery, sound) + Tally(rejected=len(rejects)), [], rejects)
+        with open_sink(self._options, self._now_ms) as sink:
+            return Written(write_all(sink, sound) + Tally(rejected=len(rejects)), [], rejects)
 
     def _refuse(self, reject: Reject, rejects: list[Reject]) -> None:
         if self._options.rejects is None:
@@ -97,8 +98,8 @@ class Writing:
         total = sum((message.tally for message in done), Tally())
         kept = [row for message in done for row in message.kept]
         if kept:
-            with open_sink(self._options, self._now_ms) as delivery:
-                total += write_all(delivery, kept)
+            with open_sink(self._options, self._now_ms) as sink:
+                total += write_all(sink, kept)
         self._report(total, [reject for message in done for reject in message.rejects])
 
     def _report(self, total: Tally, rejects: Sequence[Reject]) -> None:
