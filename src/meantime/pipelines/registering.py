@@ -1,4 +1,4 @@
-"""The sources made known to a SparkSession.
+"""Registers the data sources with a SparkSession.
 
 What the environment says where `register` is called becomes the default of every option, so that it does not matter
 which environment Spark's own processes were started with.

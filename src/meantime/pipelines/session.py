@@ -28,8 +28,8 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "60",
 }
 
-ROOM = "-XX:MetaspaceSize=192m"
-"""For Spark's own classes. With less to begin with, Java stops twice to look for some that nobody needs any more."""
+METASPACE = "-XX:MetaspaceSize=192m"
+"""Room for Spark's classes. With a smaller initial metaspace Java makes two full garbage collections at the start."""
 
 CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
@@ -63,7 +63,7 @@ def session(
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
     builder = builder.config("spark.driver.extraClassPath", connector_path())
     builder = builder.config("spark.driver.memory", memory)
-    jvm_options = [ROOM, *jvm, *spark_archive(java).options()]
+    jvm_options = [METASPACE, *jvm, *spark_archive(java).options()]
     builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
     chosen = master or os.environ.get("SPARK_MASTER")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

@@ -105,7 +105,7 @@ class Archiver:
         return JournalEntry(last.number + 1 if last else 1, texts(start), texts(end))
 
     def _clear(self, plan: JournalEntry) -> None:
-        """What an interrupted attempt at this batch has left."""
+        """Removes what an interrupted attempt at this batch has left."""
         shutil.rmtree(self.journal.staging, ignore_errors=True)
         for file in self.journal.data.glob(f"date=*/hour=*/b{plan.number:010d}-*.parquet"):
             file.unlink()

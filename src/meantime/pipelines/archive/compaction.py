@@ -1,4 +1,4 @@
-"""Small files of an archive made into large ones, hour by hour, once an hour is over.
+"""Merges small files of an archive into large ones, hour by hour, once an hour is over.
 
 The new file is written aside, named in an intent, moved in, and then the old ones go. After a crash the intent tells what is
 left to do. Between the last two steps, some milliseconds, a reader may see both.
@@ -41,7 +41,7 @@ def is_over(hour: Path, now: datetime) -> bool:
 
 
 def finish(journal: Journal) -> None:
-    """What a crash has left."""
+    """Completes what a crash has interrupted."""
     file = journal.folder / "compaction.intent"
     if not file.exists():
         return

@@ -39,7 +39,7 @@ class ArchiveHold:
         self._event_type = event_type
         self._name = f"{ARCHIVED_TIMELINE}.{archive}"
         self.wanted = self._name in self._annotations()
-        """Whether it shall be there: it was, or has been put there since."""
+        """Whether it should be there: it was, or has been put there since."""
 
     def advance(self, order: int) -> None:
         self.wanted = True

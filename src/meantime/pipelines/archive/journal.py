@@ -62,7 +62,7 @@ class Journal:
 
 
 def write_file(file: Path, content: bytes) -> None:
-    """Whole and safe on the disk, or not at all."""
+    """Whole and synced to the disk, or not at all."""
     fresh = file.with_name(f".{file.name}.new")
     with fresh.open("wb") as opened:
         opened.write(content)

@@ -46,7 +46,7 @@ class BufferOptions:
     postgres: str | None = None
     starting: str = "begin"
     remember_for: float = 86_400.0
-    """How long ids of messages that went out are known: a batch must be replayed within it."""
+    """How long ids of messages that went out are kept: a batch must be replayed within it."""
     once: bool = False
 
     @property
@@ -55,7 +55,7 @@ class BufferOptions:
 
 
 def check(client: Client, options: BufferOptions) -> None:
-    """Both ends and what lies between; nothing is made before everything else is there."""
+    """Checks the delay and both ends, before anything is made."""
     if options.delay < 0 or options.delay > 10 * YEAR:
         raise Invalid("--delay is from 0 to ten years", option="delay")
     if options.source == options.target:

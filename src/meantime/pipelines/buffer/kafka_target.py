@@ -55,7 +55,9 @@ class KafkaTarget:
             self._producer = None
             if isinstance(error, KafkaException) and error.args[0].code() in _FENCED:
                 raise Conflict(f"another process has taken {self._buffer!r} over") from error
-            raise StorageUnavailable(f"the records were not surely written to {self._topic!r}: {error}") from error
+            raise StorageUnavailable(
+                f"it is not certain that the records were written to {self._topic!r}: {error}"
+            ) from error
 
     def _produce(self, producer: Producer, record: BufferedRecord) -> None:
         headers: list[tuple[str, str | bytes | None]] = [(one.key, one.value) for one in record.headers]

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 class Target(Protocol):
     def published(self) -> set[str]:
-        """The ids of the last batch that surely went out."""
+        """The ids of the last batch that is known to have been published."""
         ...
 
     def publish(self, ids: Sequence[str], records: Sequence[BufferedRecord]) -> None:

@@ -1,4 +1,4 @@
-"""What a task does for `meantime.events` where Kafka cannot be reached: the same ranges over the HTTP stream.
+"""Reads the same ranges over the HTTP stream, where the tasks of `meantime.events` cannot reach Kafka.
 
 A stream is limited to the events of its range, which are counted exactly, so it ends by itself. A broken one goes on where
 it stopped.
@@ -50,7 +50,7 @@ def _range(client: httpx.Client, event_type: str, wanted: Range) -> Iterator[Row
         except httpx.TransportError as error:
             failures += 1
             if failures == TRIES:
-                raise Unreachable(f"the stream of {event_type!r} breaks off again and again: {error}") from error
+                raise Unreachable(f"the stream of {event_type!r} broke {TRIES} times: {error}") from error
 
 
 def _stream(client: httpx.Client, event_type: str, wanted: Range, first: int) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What a task does for `meantime.events`: ranges of Kafka records into Arrow batches.
+"""Reads ranges of Kafka records into Arrow batches, in the tasks of `meantime.events`.
 
 Values become text as they are; cursors are put together by Arrow, column by column. A range that Kafka no longer has is an
 error, never a gap. Records that are no events (no value) are left out, as in every other stream. Rows of one partition come
@@ -88,7 +88,7 @@ def rounds(ranges: Iterable[Range]) -> list[dict[Place, Range]]:
 
 
 def _read(consumer: Consumer, left: dict[Place, Range]) -> Iterator[list[Run]]:
-    """All at once, so that finding the leaders of many short timelines costs one waiting and not one each."""
+    """All ranges at once, so that many short timelines wait for their leaders together, not one after the other."""
     only = next(iter(left)) if len(left) == 1 else None
     consumer.assign([TopicPartition(one.topic, one.partition, one.first) for one in left.values()])
     while left:
@@ -98,7 +98,7 @@ def _read(consumer: Consumer, left: dict[Place, Range]) -> Iterator[list[Run]]:
 
 def _step(consumer: Consumer, left: dict[Place, Range], only: Place | None) -> list[Run]:
     """What comes next, by range. `left` is what is still to be read; ranges that are done leave it. Where there is `only`
-    one place, nobody has to look where each of many thousand records comes from."""
+    one partition, records need not be grouped."""
     runs = []
     messages = _taken(consumer, left)
     for place, taken in (_by_place(messages) if only is None else {only: messages}).items():
@@ -201,7 +201,7 @@ def _named(wanted: Range) -> str:
 
 
 def _batch(runs: Sequence[Run]) -> "RecordBatch":
-    """One for all runs: what comes from many short timelines is not handed over in crumbs."""
+    """One batch for all runs: many short timelines do not become many small batches."""
     import pyarrow as pa
 
     offsets = [pa.array([message.offset() for message in messages], pa.int64()) for _, messages in runs]

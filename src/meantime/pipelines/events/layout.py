@@ -40,7 +40,7 @@ class EventTypeLayout:
     newest: Cursors
 
     def track(self, partition: str) -> PartitionTimelines:
-        """A switch between the two questions of `look_up` leaves `newest` in a timeline that is closed by now."""
+        """A switch between the two calls of `look_up` leaves `newest` in a timeline that is closed by now."""
         newest = self.newest[partition]
         high = newest.offset + 1 if newest.order == self.timelines[-1].order else 0
         return partition_timelines(self.timelines, int(partition), high=high)

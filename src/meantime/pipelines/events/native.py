@@ -87,7 +87,7 @@ def frame(
 
 
 def _read(spark: "SparkSession", storage: Storage, ranges: Sequence[Range], kafka: Mapping[str, str]) -> "DataFrame":
-    """The ranges of one cluster. Every timeline has a topic of its own, so the topic tells the timeline."""
+    """The ranges of one cluster. Every timeline has a topic of its own, so the topic identifies the timeline."""
     from pyspark.sql import functions as f
 
     # Who gives the Java client's own settings for a storage needs no translation of it.
@@ -124,7 +124,7 @@ def _by_topic(ranges: Sequence[Range], border: str) -> dict[str, dict[int, int]]
 
 
 def _by(column: "Column", values: "Mapping[str, str] | Mapping[str, int]") -> "Column":
-    """The value that belongs to a column's."""
+    """Maps the values of a column."""
     from pyspark.sql import functions as f
 
     return f.create_map(*(f.lit(one) for pair in values.items() for one in pair))[column]

@@ -1,1 +1,1 @@
-"""What is coming: load ahead, beside what was and what consumers can do."""
+"""The load to come, beside rates of the past and the capacity of consumers."""

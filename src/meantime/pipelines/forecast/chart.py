@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SIZE = 1280, 640
 DOTS_PER_INCH = 100
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c564b", "#b8a800", "#5d5fb0", "#8a8a8a")
-"""The last is for all series that have none of their own. None is red, which tells of too much."""
+"""The last is for all series that have none of their own. None is red, the colour of capacity and overload."""
 TOO_MUCH, PALE = "#c62828", "#666666"
 HEADROOM = 1.12
 NAME_LENGTH = 36
@@ -34,7 +34,7 @@ FAR = 4
 
 
 def need_matplotlib() -> None:
-    """To be called before any work is done for a picture."""
+    """Raises StackError where it is missing. Called before any work is done for a picture."""
     if find_spec("matplotlib") is None:
         raise StackError("a picture needs matplotlib, which is not installed: `pip install 'meantime[plot]'`")
 

@@ -73,7 +73,7 @@ def forecast(
 
 
 def rates(metrics: str) -> dict[str, float]:
-    """What the consumers of each topic finish per second, as a node tells it."""
+    """What the consumers of each topic finish per second, by a node's metrics."""
     return {name: float(rate) for name, rate in _RATE.findall(metrics) if float(rate) > 0}
 
 

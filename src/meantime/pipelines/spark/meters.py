@@ -66,7 +66,7 @@ class BufferLateness:
 
 
 def listen(spark: "SparkSession") -> None:
-    """Let the progress of every stream of a session become metrics."""
+    """Report the progress of every stream of a session as metrics and log lines."""
     on_micro_batch(spark, lambda progress: note_progress(msgspec.json.decode(progress, type=StreamProgress)))
 
 

@@ -1,4 +1,4 @@
-"""The options of the Spark sources: read once on the driver, checked there, and named in every complaint.
+"""The options of the Spark sources: read once on the driver, checked there, and named in every error.
 
 What is not given comes from the environment that `register` found (`MEANTIME_URL`, `MEANTIME_KEY`, `MEANTIME_POSTGRES`).
 Spark hands option names over in lower case, so storages in `kafka.<storage>.<setting>` are compared without case.
@@ -50,7 +50,7 @@ class EventsOptions:
     written_from: datetime | None = None
     written_until: datetime | None = None
     kafka: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Settings of Kafka's client by storage (lower case): what the API does not tell, above all credentials."""
+    """Settings of Kafka's client by storage (lower case): what the API does not show, above all credentials."""
     postgres: str | None = None
     """Where credentials are looked up that are not given."""
 

@@ -20,7 +20,7 @@ KINDS = {".csv": "csv", ".json": "json", ".ndjson": "json", ".jsonl": "json", ".
 
 
 def kind_of(files: Sequence[Path]) -> str:
-    """What all of the files are."""
+    """The format of the files."""
     for file in files:
         if not file.exists():
             raise Invalid(f"cannot read {file}: no such file")
@@ -65,7 +65,7 @@ def messages(frame: "DataFrame") -> "DataFrame":
 
 
 def _unread(names: Sequence[str], given: Sequence[str]) -> "Column":
-    """Of a row that makes no sense: what stands there, so that its refusal can name it."""
+    """Why a row cannot be read, with the value that is wrong; null if it can."""
     from pyspark.sql import functions as f
 
     kinds = {"at": "timestamp", "at_ms": "bigint", "after_ms": "bigint"}

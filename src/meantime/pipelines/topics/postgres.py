@@ -77,7 +77,7 @@ class PostgresSink:
         return Tally(created, len(rows) - created)
 
     async def _copied(self, rows: Sequence[NewMessage]) -> int | None:
-        """All of them, or None because one exists. The topic stands still meanwhile."""
+        """All of them, or None because one exists. The topic cannot be changed meanwhile."""
         try:
             async with self._statements.transaction() as connection:
                 topic = {"topic_id": self._topic.topic_id, "revision": self._topic.revision}

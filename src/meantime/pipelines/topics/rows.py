@@ -1,4 +1,4 @@
-"""Rows of a frame into messages: the columns checked once, every row checked_rows alone by the rules of topics.
+"""Rows of a frame into messages: the columns checked once, every row by itself by the rules of topics.
 
 A body of type string is JSON if it reads as such, else a JSON string; binary is bytes; anything else becomes JSON. Without a
 column `id` a row is named after its place in the job, so that a task that is tried again makes the same messages.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("id", "at_ms", "after_ms", "body")
 UNREAD = "unread"
-"""A column for those who make frames out of files: why a row could not be read, and null if it could."""
+"""A column of frames that were read from files: why a row could not be read, null if it could."""
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -35,7 +35,7 @@ class Reject(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """What is needed to decide about rows. `job` and `task` name rows that have no id."""
+    """What a row is checked against. `job` and `task` name rows that have no id."""
 
     topic: Topic
     group: str

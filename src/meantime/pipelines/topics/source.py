@@ -87,7 +87,7 @@ class TopicReader(datasource.DataSourceReader):
         self._settings = settings
 
     def partitions(self) -> list[BucketsPartition]:
-        """All tasks judge the status at the same instant."""
+        """All tasks show the status at the same instant."""
         settings = self._settings
         now_ms = settings.now_ms if settings.now_ms is not None else self._cluster_now_ms()
         if settings.postgres is None:

@@ -97,7 +97,7 @@ class TopicStreamReader(datasource.DataSourceStreamReader):
         return left + take(client, self._settings.topic, consumer_id, limit=room, lease_for=lease_for)
 
     def _found_again(self, client: Client, end: Offset) -> list[HeldLease]:
-        """What the batch before this offset still holds. A new lease that a node adds ends later, and is given back."""
+        """What the batch before this offset still holds. A new lease that a node adds ends later, and is released."""
         consumer_id = consumer_of(end, end["batch"] - 1)
         lease_ms = max(self._settings.lease_ms, end["until_ms"] - client.clock().now_ms + 1000)
         found = held_leases(client, self._settings.topic, consumer_id, lease_for=lease_ms / 1000)
