@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from meantime.kafka.settings import Storage, client_config
 from meantime.pipelines.buffer.kafka_target import has_topic
-from meantime.pipelines.events.layout import default_storage, storages
+from meantime.pipelines.event_types.layout import default_storage, storages
 from meantime.sdk.client import Client
 from meantime.stack import ports
 from meantime.stack.folder import Folder

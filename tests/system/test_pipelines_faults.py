@@ -21,9 +21,9 @@ from pyarrow import parquet
 from conftest import RunningStack
 from meantime import Client
 from meantime.pipelines.archive.journal import Journal
-from meantime.pipelines.events import http_reader
-from meantime.pipelines.events.layout import look_up
-from meantime.pipelines.events.ranges import between
+from meantime.pipelines.event_types import http_reader
+from meantime.pipelines.event_types.layout import look_up
+from meantime.pipelines.event_types.ranges import between
 from meantime.pipelines.spark.broker import Broker
 from meantime.pipelines.spark.meters import BufferLateness
 

@@ -26,7 +26,7 @@ from meantime.pipelines.archive.archive import ArchiveOptions, Archiver
 from meantime.pipelines.archive.journal import JournalEntry
 from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.buffer.model import Endpoint
-from meantime.pipelines.events.source import EventsReader
+from meantime.pipelines.event_types.source import EventsReader
 from meantime.pipelines.spark.broker import Broker
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.pipelines.spark.options import events_options

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from meantime.pipelines.session import session
 
 if TYPE_CHECKING:
-    from meantime.pipelines.events.native import events
+    from meantime.pipelines.event_types.native import events
     from meantime.pipelines.registering import register
     from meantime.pipelines.topics.writer import write_topic
 
 __all__ = ["events", "register", "session", "write_topic"]
 
 _HOME = {
-    "events": "meantime.pipelines.events.native",
+    "events": "meantime.pipelines.event_types.native",
     "register": "meantime.pipelines.registering",
     "write_topic": "meantime.pipelines.topics.writer",
 }

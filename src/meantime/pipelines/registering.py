@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def register(spark: "SparkSession", defaults: Mapping[str, str] | None = None) -> "SparkSession":
     """Add `meantime.events` and `meantime.topic` to a session; `defaults` are options that every use of them has."""
-    from meantime.pipelines.events.source import EventsSource
+    from meantime.pipelines.event_types.source import EventsSource
     from meantime.pipelines.topics.source import TopicSource
 
     parallelism = {"parallelism": str(spark.sparkContext.defaultParallelism)}

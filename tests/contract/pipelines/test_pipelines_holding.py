@@ -64,7 +64,7 @@ async def test_a_closed_timeline_stays_until_the_archive_has_it(http: httpx.Asyn
     with Client(node.url) as client:
         mark = await asyncio.to_thread(ArchiveHold, client, name, "shelf")
         assert not mark.wanted
-        await asyncio.to_thread(mark.move, 0)
+        await asyncio.to_thread(mark.advance, 0)
         await switch(http, name)
         (old, _) = await timelines(http, name)
         due_at = datetime.fromisoformat(old["cleaned_up_at"]).timestamp()
@@ -73,7 +73,7 @@ async def test_a_closed_timeline_stays_until_the_archive_has_it(http: httpx.Asyn
         assert not await deleted(http, name)
         assert await retention_in_kafka(node, old["topic"]) == "-1"
 
-        await asyncio.to_thread(mark.move, 1)
+        await asyncio.to_thread(mark.advance, 1)
         await eventually(lambda: deleted(http, name))
         annotations = (await http.get(f"/event-types/{name}")).json()["annotations"]
         assert annotations == {"team": "shop", f"{ARCHIVED_TIMELINE}.shelf": "1"}
@@ -93,13 +93,13 @@ async def test_clean_up_waits_for_the_slowest_of_two_archives(http: httpx.AsyncC
     name = await filled(http)
     with Client(node.url) as client:
         quick, slow = [await asyncio.to_thread(ArchiveHold, client, name, archive) for archive in ("quick", "slow")]
-        await asyncio.to_thread(slow.move, 0)
-        await asyncio.to_thread(quick.move, 1)
+        await asyncio.to_thread(slow.advance, 0)
+        await asyncio.to_thread(quick.advance, 1)
         await switch(http, name)
         await asyncio.sleep(1.2)
         await node.streams.retention.run_once()
         assert not await deleted(http, name)
-        await asyncio.to_thread(slow.move, 1)
+        await asyncio.to_thread(slow.advance, 1)
         await eventually(lambda: deleted(http, name))
 
 
@@ -107,9 +107,9 @@ async def test_an_archive_puts_its_mark_right_when_another_has_undone_it(http: h
     name = await switched(http)
     with Client(node.url) as client:
         mark = await asyncio.to_thread(ArchiveHold, client, name, "shelf")
-        await asyncio.to_thread(mark.move, 0)
+        await asyncio.to_thread(mark.advance, 0)
         await http.put(f"/event-types/{name}", json={"annotations": {f"{ARCHIVED_TIMELINE}.other": "0"}})
-        await asyncio.to_thread(mark.move, 0)
+        await asyncio.to_thread(mark.advance, 0)
     annotations = (await http.get(f"/event-types/{name}")).json()["annotations"]
     assert annotations == {f"{ARCHIVED_TIMELINE}.shelf": "0", f"{ARCHIVED_TIMELINE}.other": "0"}
 

@@ -14,8 +14,8 @@ from meantime.errors import BadCursor, Conflict, NotFound
 from meantime.kafka.settings import Storage
 from meantime.pipelines.buffer.kafka_target import KafkaTarget
 from meantime.pipelines.buffer.model import BufferedRecord, Header
-from meantime.pipelines.events.kafka_reader import read, written_between
-from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.event_types.kafka_reader import read, written_between
+from meantime.pipelines.event_types.ranges import Range
 
 MakeTopic = Callable[[], str]
 

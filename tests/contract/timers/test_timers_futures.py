@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
 from meantime.errors import BadCursor, StackError
-from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.event_types.ranges import Range
 from meantime.pipelines.session import check_connector, session
 from meantime.pipelines.timers import kafka_intake
 from meantime.pipelines.timers.futures import start_futures

@@ -1,5 +1,7 @@
 """The parts of pipelines that need no service."""
 
+import inspect
+import pkgutil
 import subprocess
 import sys
 from base64 import b64decode
@@ -16,6 +18,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
+import meantime.pipelines
 from meantime.cli.exit_codes import NOT_RUNNING
 from meantime.cli.main import run
 from meantime.cli.pipeline.spark import error_of
@@ -253,3 +256,10 @@ def test_the_outbound_half_of_a_buffer_loads_no_spark() -> None:
     program = "import sys\n" + "".join(f"import meantime.pipelines.buffer.{name}\n" for name in modules)
     done = subprocess.run([sys.executable, "-c", program + "sys.exit('pyspark' in sys.modules)"], check=False, timeout=60)
     assert done.returncode == 0
+
+
+def test_no_part_of_the_package_hides_a_name_that_it_gives_to_users() -> None:
+    """Whatever has been loaded before: a sub-package becomes an attribute of its package."""
+    parts = {module.name for module in pkgutil.iter_modules(meantime.pipelines.__path__)} - {"session"}
+    assert not parts & set(meantime.pipelines.__all__)
+    assert all(inspect.isfunction(getattr(meantime.pipelines, name)) for name in meantime.pipelines.__all__)

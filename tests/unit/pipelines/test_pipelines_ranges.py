@@ -4,9 +4,9 @@ import pytest
 
 from meantime.errors import BadCursor, Invalid
 from meantime.pipelines.archive.hold import archived_timeline
-from meantime.pipelines.events.kafka_reader import rounds
-from meantime.pipelines.events.layout import EventTypeLayout
-from meantime.pipelines.events.ranges import Range, advanced, between, lags, shares, tasks
+from meantime.pipelines.event_types.kafka_reader import rounds
+from meantime.pipelines.event_types.layout import EventTypeLayout
+from meantime.pipelines.event_types.ranges import Range, advanced, between, lags, shares, tasks
 from meantime.streams.cursors import Cursor
 from meantime.streams.model import Timeline
 

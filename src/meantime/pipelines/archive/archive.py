@@ -17,9 +17,9 @@ from meantime.errors import StorageUnavailable
 from meantime.pipelines.archive.hold import ArchiveHold, archive_name, archived_timeline
 from meantime.pipelines.archive.journal import Journal, JournalEntry
 from meantime.pipelines.archive.json_schema import fields_type
-from meantime.pipelines.events.layout import Cursors, EventTypeLayout, cursors, look_up, storages, texts
-from meantime.pipelines.events.native import frame
-from meantime.pipelines.events.ranges import advanced, between, lags
+from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout, cursors, look_up, storages, texts
+from meantime.pipelines.event_types.native import frame
+from meantime.pipelines.event_types.ranges import advanced, between, lags
 from meantime.pipelines.spark.meters import StreamProgress, note_progress
 from meantime.sdk.client import Client
 

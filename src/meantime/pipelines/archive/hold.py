@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from meantime.pipelines.archive.journal import FOLDER, write_file
-from meantime.pipelines.events.layout import Cursors, EventTypeLayout
+from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout
 from meantime.sdk.client import Client
 from meantime.sdk.model import EventType
 from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE

@@ -19,7 +19,7 @@ from meantime.errors import Invalid, NotFound
 from meantime.pipelines.buffer.inbound import GROUP, Inbound, start_inbound
 from meantime.pipelines.buffer.model import Endpoint, buffer_name
 from meantime.pipelines.buffer.outbound import Outbound, Target, run_until_stopped
-from meantime.pipelines.events.layout import default_storage
+from meantime.pipelines.event_types.layout import default_storage
 from meantime.pipelines.spark.broker import Broker, client_of
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.sdk.client import Client

@@ -19,9 +19,9 @@ import structlog
 
 from meantime.errors import PublishFailed
 from meantime.pipelines.buffer.model import BufferedRecord
-from meantime.pipelines.events import http_reader
-from meantime.pipelines.events.layout import cursors, look_up, texts
-from meantime.pipelines.events.ranges import between
+from meantime.pipelines.event_types import http_reader
+from meantime.pipelines.event_types.layout import cursors, look_up, texts
+from meantime.pipelines.event_types.ranges import between
 from meantime.pipelines.spark.broker import Broker
 from meantime.sdk.client import Client
 

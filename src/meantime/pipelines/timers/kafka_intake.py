@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
-from meantime.pipelines.events.kafka_reader import consumer_of, read_runs
-from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.event_types.kafka_reader import consumer_of, read_runs
+from meantime.pipelines.event_types.ranges import Range
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, taken_in, upcoming
 from meantime.pipelines.timers.packing import BESIDE_VALUE, pack
 from meantime.runtime import spare_collector

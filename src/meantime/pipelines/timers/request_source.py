@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from meantime.pipelines.events.ranges import Range, shares, tasks
+from meantime.pipelines.event_types.ranges import Range, shares, tasks
 from meantime.pipelines.timers import kafka_intake
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import PACKS

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from meantime.errors import Unreachable
-from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.event_types.ranges import Range
 from meantime.pipelines.spark.broker import Broker
 from meantime.streams.cursors import Cursor
 

@@ -15,8 +15,8 @@ import msgspec
 from meantime.errors import Invalid
 from meantime.kafka.java_settings import java_settings
 from meantime.kafka.settings import Storage
-from meantime.pipelines.events.layout import Cursors, EventTypeLayout, look_up, storages
-from meantime.pipelines.events.ranges import Range, between
+from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout, look_up, storages
+from meantime.pipelines.event_types.ranges import Range, between
 from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import BEGIN, END, events_options
 from meantime.streams.cursors import Cursor

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meantime.errors import BadCursor
-from meantime.pipelines.events.layout import Cursors, EventTypeLayout
+from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout
 from meantime.streams.cursors import Cursor, last_offset
 
 LEAST_PER_TASK = 20_000

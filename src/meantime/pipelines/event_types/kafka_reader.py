@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from meantime.errors import BadCursor, StorageUnavailable
 from meantime.kafka.consumer import as_json
 from meantime.kafka.settings import Storage, client_config
-from meantime.pipelines.events.ranges import Range
+from meantime.pipelines.event_types.ranges import Range
 from meantime.streams.cursors import Cursor
 
 if TYPE_CHECKING:

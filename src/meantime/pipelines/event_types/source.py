@@ -11,8 +11,8 @@ from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from meantime.kafka.settings import Storage
-from meantime.pipelines.events.layout import EventTypeLayout, cursors, look_up, storages, texts
-from meantime.pipelines.events.ranges import Range, advanced, between, tasks
+from meantime.pipelines.event_types.layout import EventTypeLayout, cursors, look_up, storages, texts
+from meantime.pipelines.event_types.ranges import Range, advanced, between, tasks
 from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import BEGIN, END, EventsOptions, events_options
 from meantime.sdk.instants import unix_ms
@@ -68,10 +68,10 @@ def _plan(settings: EventsOptions, ranges: Sequence[Range], clusters: Mapping[st
 
 def _read(settings: EventsOptions, part: EventsPartition) -> Iterator[Any]:
     if part.storage is None:
-        from meantime.pipelines.events import http_reader
+        from meantime.pipelines.event_types import http_reader
 
         return http_reader.read(settings.broker, settings.event_type, part.ranges)
-    from meantime.pipelines.events import kafka_reader
+    from meantime.pipelines.event_types import kafka_reader
 
     return kafka_reader.read(part.storage, part.ranges)
 
@@ -107,7 +107,7 @@ class EventsReader(datasource.DataSourceReader):
         earliest, latest_ms = self._settings.written_from, self._latest_ms()
         if (earliest is None and latest_ms is None) or not clusters:
             return ranges
-        from meantime.pipelines.events.kafka_reader import written_between
+        from meantime.pipelines.event_types.kafka_reader import written_between
 
         from_ms = None if earliest is None else unix_ms(earliest)
         used = sorted({one.storage_id for one in ranges})

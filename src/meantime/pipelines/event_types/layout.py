@@ -103,7 +103,7 @@ def _storage(found: "wire.Storage", more: Mapping[str, str], postgres: str | Non
     kafka = found.kafka_configuration
     known: Mapping[str, str] = kafka.settings
     if postgres and not more and asks_for_credentials(known):
-        from meantime.pipelines.events.postgres_storages import registered_settings
+        from meantime.pipelines.event_types.postgres_storages import registered_settings
 
         known = registered_settings(postgres, found.id)
     return Storage(found.id, kafka.bootstrap_servers, {**known, **more}, found.default)
