@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,58 +36,32 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="timers", rich_help_panel="Timers")
 
 
-def oscillator(
-    name: Name = None,
-    config: ConfigFile = None,
-    zookeeper: ZooKeeper = None,
-    kafka: Kafka = None,
-    postgres: Postgres = None,
-    data: Data = None,
-) -> None:
-    """Run an oscillator: one leads and writes the seconds, the others stand by.
+def _process(kind: str, about: str) -> Callable[..., None]:
+    """The command that runs one kind of process; all of them take the same options."""
 
-    Example: meantime oscillator --name oscillator-2
-    """
-    from meantime.processes import timers as wiring_timers
+    def command(
+        name: Name = None,
+        config: ConfigFile = None,
+        zookeeper: ZooKeeper = None,
+        kafka: Kafka = None,
+        postgres: Postgres = None,
+        data: Data = None,
+    ) -> None:
+        from meantime.processes import timers as processes
 
-    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
-    wiring_timers.run(wiring_timers.oscillator, settings, name or _name("oscillator"))
+        settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
+        processes.run(getattr(processes, kind), settings, name or _name(kind))
 
-
-def dispatcher(
-    name: Name = None,
-    config: ConfigFile = None,
-    zookeeper: ZooKeeper = None,
-    kafka: Kafka = None,
-    postgres: Postgres = None,
-    data: Data = None,
-) -> None:
-    """Run a dispatcher: it holds due timers to their second and fires them. Several share the work.
-
-    Example: meantime dispatcher --name dispatcher-2
-    """
-    from meantime.processes import timers as wiring_timers
-
-    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
-    wiring_timers.run(wiring_timers.dispatcher, settings, name or _name("dispatcher"))
+    command.__name__ = kind
+    command.__doc__ = f"{about}\n\nExample: meantime {kind} --name {kind}-2"
+    return command
 
 
-def ledger(
-    name: Name = None,
-    config: ConfigFile = None,
-    zookeeper: ZooKeeper = None,
-    kafka: Kafka = None,
-    postgres: Postgres = None,
-    data: Data = None,
-) -> None:
-    """Run a ledger: it books what was requested and how it ended, for lookups and for the balance.
-
-    Example: meantime ledger --name ledger-1
-    """
-    from meantime.processes import timers as wiring_timers
-
-    settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
-    wiring_timers.run(wiring_timers.ledger, settings, name or _name("ledger"))
+oscillator = _process("oscillator", "Run an oscillator: one leads and writes the seconds, the others stand by.")
+dispatcher = _process(
+    "dispatcher", "Run a dispatcher: it holds due timers to their second and fires them. Several share the work."
+)
+ledger = _process("ledger", "Run a ledger: it books what was requested and how it ended, for lookups and for the balance.")
 
 
 def futures(
@@ -115,12 +90,12 @@ def futures(
     Example: meantime futures --checkpoint /var/lib/meantime/futures --memory 4g
     """
     from meantime.pipelines.timers.running import Engine
-    from meantime.processes import timers as wiring_timers
+    from meantime.processes import timers as processes
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
     engine = Engine(master, memory, partitions, nice)
-    work = partial(wiring_timers.futures, engine=engine, checkpoint=checkpoint, batch_every=batch_every)
-    wiring_timers.run(work, settings, name or _name("futures"))
+    work = partial(processes.futures, engine=engine, checkpoint=checkpoint, batch_every=batch_every)
+    processes.run(work, settings, name or _name("futures"))
 
 
 @app.command("set")
