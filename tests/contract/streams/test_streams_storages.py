@@ -9,6 +9,8 @@ import pytest
 import pytest_asyncio
 from streams_nodes import Node, new_event_type, open_node, open_place
 
+from meantime.kafka.settings import configured_storages
+
 
 @pytest_asyncio.fixture(scope="module")
 async def node(services: Any) -> AsyncIterator[Node]:
@@ -37,6 +39,18 @@ async def test_configured_clusters_are_registered_and_the_first_is_the_default(
     assert found["default"]["default"]
     assert not found["kafka-2"]["default"]
     assert found["kafka-2"]["kafka_configuration"]["bootstrap_servers"] == services.kafka[1]
+
+
+async def test_settings_of_a_configured_cluster_change_when_they_are_given_and_stay_when_not(
+    node: Node, client: httpx.AsyncClient, services: Any
+) -> None:
+    async def shown_after(settings: dict[str, str]) -> dict[str, str]:
+        await node.streams.storages.register_configured(configured_storages(services.kafka, settings))
+        return (await client.get("/storages/default")).json()["kafka_configuration"]["settings"]
+
+    assert await shown_after({"client.id": "first"}) == {"client.id": "first"}
+    assert await shown_after({}) == {"client.id": "first"}
+    assert await shown_after({"client.id": "second"}) == {"client.id": "second"}
 
 
 async def test_a_storage_is_registered_shown_and_deleted(client: httpx.AsyncClient, services: Any) -> None:
