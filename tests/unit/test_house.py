@@ -4,6 +4,7 @@ import ast
 import re
 import statistics
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -76,6 +77,78 @@ def test_no_modules_import_each_other_in_a_circle_lazily_or_not() -> None:
 
 
 # Words
+
+
+MIRRORED = {
+    "Committed",
+    "Consumer",
+    "Cursor",
+    "EventType",
+    "KafkaConfiguration",
+    "Lease",
+    "NewMessage",
+    "Outcome",
+    "PartitionStats",
+    "Peer",
+    "Redriven",
+    "Schema",
+    "Slot",
+    "Statistic",
+    "Storage",
+    "Subscription",
+    "Switch",
+    "Timeline",
+    "TimerSlot",
+    "Topic",
+}
+"""The client library repeats the nouns of the HTTP API: they are the same things, seen by a caller."""
+SAME_NAME = {
+    "EventsReader": "Spark asks for a reader by this name; the other reads for users of the client library",
+    "Layout": "paths in ZooKeeper, and columns of a frame: neither is seen outside its slice",
+    "Message": "what a job is given, and what a topic holds: both are names that users import",
+    "Node": "the process, and what the HTTP API says of it",
+}
+
+
+def test_a_name_means_one_thing_in_all_slices() -> None:
+    slices: dict[str, set[str]] = defaultdict(set)
+    for module in MODULES:
+        for node in tree(module).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                slices[node.name].add(module.relative_to(SOURCE).parts[0])
+    shared = {name for name, found in slices.items() if len(found) > 1}
+    assert sorted(shared - MIRRORED - SAME_NAME.keys()) == []
+    assert sorted(name for name in shared & MIRRORED if "sdk" not in slices[name]) == []
+
+
+LOGGED = {"debug", "info", "warning", "error", "exception", "critical"}
+FACT = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*( [a-z_]+=%[rs])*")
+"""The client library uses Python's own logging, where the fields are part of the line."""
+
+
+def logged(module: Path) -> Iterator[tuple[int, ast.expr]]:
+    for node in ast.walk(tree(module)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="log" | "_log"), attr=attr), args=[event, *_]) if (
+                attr in LOGGED
+            ):
+                yield node.lineno, event
+
+
+def is_fact(event: ast.expr) -> bool:
+    match event:
+        case ast.Constant(value=str(words)):
+            return FACT.fullmatch(words) is not None
+        case ast.IfExp(body=one, orelse=other):
+            return is_fact(one) and is_fact(other)
+    return False
+
+
+def test_log_events_are_snake_case_facts() -> None:
+    """What varies is in the fields, so that an event can be searched for and counted."""
+    events = [(f"{name_of(module)}:{line}", event) for module in MODULES for line, event in logged(module)]
+    assert len(events) > 50
+    assert [f"{where} {ast.unparse(event)}" for where, event in events if not is_fact(event)] == []
 
 
 def test_packages_say_what_they_are() -> None:
