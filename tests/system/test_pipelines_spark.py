@@ -26,7 +26,7 @@ from meantime.pipelines.archive.archive import ArchiveOptions, Archiver
 from meantime.pipelines.archive.journal import JournalEntry
 from meantime.pipelines.buffer.buffer import BufferOptions, prepare, run_in, run_out
 from meantime.pipelines.buffer.model import Endpoint
-from meantime.pipelines.event_types.source import EventsReader
+from meantime.pipelines.event_types.source import EventsBatchReader
 from meantime.pipelines.spark.broker import Broker
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.pipelines.spark.options import events_options
@@ -114,7 +114,7 @@ def test_what_options_say_is_not_needed_is_not_even_read(client: Client, stack: 
     publish(client, name, 100, 50)
 
     def offsets(**options: str) -> int:
-        reader = EventsReader(events_options({"event_type": name, **options}, {"url": stack.urls[0]}))
+        reader = EventsBatchReader(events_options({"event_type": name, **options}, {"url": stack.urls[0]}))
         return sum(one.count for part in reader.partitions() for one in part.ranges)
 
     assert offsets() == 150

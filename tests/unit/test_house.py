@@ -1,10 +1,11 @@
-"""The house rules that a machine can check; the layers are in `.importlinter`."""
+"""The house rules that a machine can check; the layers are in `.importlinter`, and here is checked that none is missing."""
 
 import ast
 import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -76,6 +77,23 @@ def test_no_modules_import_each_other_in_a_circle_lazily_or_not() -> None:
     assert sorted(below) == [], "these, or what they import, form a cycle"
 
 
+def contracts() -> Iterator[tuple[set[str], bool]]:
+    """The containers of each contract on layers, and whether it must name everything inside them."""
+    parser = ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    for section in parser.values():
+        if section.get("type") == "layers":
+            yield set(section["containers"].split()), section.getboolean("exhaustive", fallback=False)
+
+
+def test_every_package_has_a_contract_that_names_all_its_modules_and_packages() -> None:
+    packages = {module.parent for module in MODULES if module.name == "__init__.py"}
+    divided = {folder for folder in packages if len(list(folder.glob("*.py"))) > 1 or any(folder.glob("*/__init__.py"))}
+    wanted = {".".join(folder.relative_to(SOURCE.parent).parts) for folder in divided}
+    checked = {container for containers, exhaustive in contracts() if exhaustive for container in containers}
+    assert sorted(wanted ^ checked) == []
+
+
 # Words
 
 
@@ -103,7 +121,7 @@ MIRRORED = {
 }
 """The client library repeats the nouns of the HTTP API: they are the same things, seen by a caller."""
 SAME_NAME = {
-    "EventsReader": "Spark asks for a reader by this name; the other reads for users of the client library",
+    "EventsBatchReader": "Spark asks for a reader by this name; the other reads for users of the client library",
     "Layout": "paths in ZooKeeper, and columns of a frame: neither is seen outside its slice",
     "Message": "what a job is given, and what a topic holds: both are names that users import",
     "Node": "the process, and what the HTTP API says of it",
@@ -156,3 +174,16 @@ def test_packages_say_what_they_are() -> None:
         module.parent.name for module in MODULES if module.name == "__init__.py" and not ast.get_docstring(tree(module))
     ]
     assert nameless == []
+
+
+# Documents
+
+
+PATH = re.compile(r"(?<![\w/.*<{-])((?:[\w-]+/)+[\w-]+\.(?:py|sql|toml|md))\b")
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    """Files are named from the root, or from `src/meantime`."""
+    named = set(PATH.findall((ROOT / "ARCHITECTURE.md").read_text("utf-8")))
+    assert named, "each flow names the files that it passes"
+    assert sorted(path for path in named if not ((ROOT / path).is_file() or (SOURCE / path).is_file())) == []

@@ -44,8 +44,8 @@ class EventsSource(datasource.DataSource):
             client.event_type(self._settings.event_type)
         return COLUMNS
 
-    def reader(self, schema: "StructType") -> "EventsReader":
-        return EventsReader(self._settings)
+    def reader(self, schema: "StructType") -> "EventsBatchReader":
+        return EventsBatchReader(self._settings)
 
     def streamReader(self, schema: "StructType") -> "EventsStreamReader":  # noqa: N802
         return EventsStreamReader(self._settings)
@@ -76,7 +76,7 @@ def _read(settings: EventsOptions, part: EventsPartition) -> Iterator[Any]:
     return kafka_reader.read(part.storage, part.ranges)
 
 
-class EventsReader(datasource.DataSourceReader):
+class EventsBatchReader(datasource.DataSourceReader):
     """Spark's filter pushdown is not used: in 4.2 a frame keeps the filters that were pushed for another frame made of it,
     and silently lacks rows. The options `partitions`, `written_from` and `written_until` say what need not be read."""
 
