@@ -3,7 +3,7 @@ import pytest
 
 from meantime.errors import Invalid, UnexpectedAnswer
 from meantime.sdk.model import Cursor, Partition
-from meantime.sdk.reading import EventsBatchReader, LineSplitter, StreamOptions, SubscriptionReader, starting_cursors
+from meantime.sdk.reading import EventsReader, LineSplitter, StreamOptions, SubscriptionReader, starting_cursors
 from meantime.sdk.retries import Retries
 
 RETRIES = Retries(first_pause=1, draw=lambda: 1.0)
@@ -14,12 +14,12 @@ def line(partition: str, offset: str, *events: int) -> bytes:
     return msgspec.json.encode(batch) + b"\n"
 
 
-def following(**options: int) -> EventsBatchReader:
+def following(**options: int) -> EventsReader:
     start = [Cursor("0", "BEGIN"), Cursor("1", "BEGIN")]
-    return EventsBatchReader("orders", start, StreamOptions(**options), RETRIES)
+    return EventsReader("orders", start, StreamOptions(**options), RETRIES)
 
 
-def numbers(reading: EventsBatchReader, chunk: bytes) -> list[int]:
+def numbers(reading: EventsReader, chunk: bytes) -> list[int]:
     return [event["n"] for batch in reading.take(chunk) for event in batch.events]
 
 
