@@ -214,7 +214,7 @@ def _node_on(services: Services, **variables: str) -> Iterator[Places]:
         places = Places((NodeAddress("alone", url),), root, tuple(services.kafka), postgres)
         command = [sys.executable, "-m", "meantime", "node", "--id", "alone", "--port", url.rpartition(":")[2]]
         env = {**os.environ, **environment(places), "MEANTIME_ZOOKEEPER": root, **variables}
-        with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL, start_new_session=True) as process:
             try:
                 deadline = time.monotonic() + 60
                 while waiting_for := answers(url):

@@ -97,6 +97,7 @@ class Workshop:
                 env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
+                start_new_session=True,
             )
         worker = Worker(process, log)
         self.workers.append(worker)

@@ -26,7 +26,9 @@ class ZooKeeperProcess:
             self._spec.prepare()
         self._spec.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self._spec.log, "ab") as output:
-            self._process = subprocess.Popen(self._spec.command, stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                self._spec.command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
         self._wait_until_ready()
 
     def kill(self) -> None:

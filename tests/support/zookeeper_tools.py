@@ -4,10 +4,11 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 
 from kazoo.client import KazooClient
 
-from meantime.coordination.session import Session, SessionOptions
+from meantime.coordination.session import Session, SessionOptions, SessionState
 
 
 def own_root(zookeeper: str, timeout: float = 6.0) -> SessionOptions:
@@ -15,8 +16,17 @@ def own_root(zookeeper: str, timeout: float = 6.0) -> SessionOptions:
 
 
 async def expire(session: Session, zookeeper: str) -> None:
-    """End the session as ZooKeeper does: a second client with its id and password says goodbye."""
-    await asyncio.to_thread(_say_goodbye, zookeeper, session._client.client_id)
+    """End the session as ZooKeeper does: a second client with its id and password says goodbye. The first client comes back
+    at once and may get its session before that, so it is done again until the session is lost."""
+    lost = asyncio.Event()
+    session.on_change(lambda state: lost.set() if state is SessionState.LOST else None)
+    for _ in range(20):
+        await asyncio.to_thread(_say_goodbye, zookeeper, session._client.client_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await lost.wait()
+            return
+    raise AssertionError("the session does not end")
 
 
 def _say_goodbye(zookeeper: str, client_id: tuple[int, bytes]) -> None:

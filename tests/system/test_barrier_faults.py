@@ -27,7 +27,7 @@ SESSION_TIMEOUT = 8.0
 class Participant:
     def __init__(self, hosts: str, node_id: str) -> None:
         command = [sys.executable, str(SCRIPT), hosts, node_id, str(SESSION_TIMEOUT)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self._told = ""
 
     def send(self, number: int) -> None:

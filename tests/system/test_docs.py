@@ -53,7 +53,7 @@ def timers(stack_of: Callable[..., AbstractContextManager[RunningStack]]) -> Ite
         for name in TIMERS:
             command = [sys.executable, "-m", "meantime", name, "--data", str(stack.folder.path)]
             log = running.enter_context((stack.folder.path / "logs" / f"{name}.log").open("wb"))
-            process = running.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
+            process = running.enter_context(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
             running.callback(process.terminate)
         yield stack
 

@@ -31,7 +31,7 @@ from meantime.stack.services.nodes import environment
 from meantime.stack.services.postgres import last_report
 from meantime.timers.topics import DUE, REQUEST
 
-pytestmark = [pytest.mark.takes(seconds=120), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.takes(seconds=120), pytest.mark.timeout(1000)]
 
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=kafka -addext subjectAltName=IP:127.0.0.1"
 USER, PASSWORD = "meantime", 'hush "7" \\ x'
@@ -120,7 +120,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "sasl.password": PASSWORD,
         "ssl.ca.location": str(certificate),
     }
-    with spec.log.open("wb") as log, subprocess.Popen(spec.command, stdout=log, stderr=log) as process:
+    with (
+        spec.log.open("wb") as log,
+        subprocess.Popen(spec.command, stdout=log, stderr=log, start_new_session=True) as process,
+    ):
         try:
             found = Secured(Storage("default", f"{HOST}:{port}", settings, default=True))
             until_answered(found.storage, spec.log, process)
@@ -148,13 +151,15 @@ def processes(places: Places, folder: Path, *commands: tuple[str, ...], **variab
         for command in commands:
             log = opened.enter_context((folder / f"{command[0]}.log").open("wb"))
             process = opened.enter_context(
-                subprocess.Popen([sys.executable, "-m", "meantime", *command], env=env, stdout=log, stderr=log)
+                subprocess.Popen(
+                    [sys.executable, "-m", "meantime", *command], env=env, stdout=log, stderr=log, start_new_session=True
+                )
             )
             opened.callback(process.terminate)
         yield
 
 
-def until_reported(postgres: str, kind: str, folder: Path, within: float = 240.0) -> None:
+def until_reported(postgres: str, kind: str, folder: Path, within: float = 500.0) -> None:
     deadline = time.monotonic() + within
     while last_report(postgres, kind, kind, 0) is None:
         assert time.monotonic() < deadline, (folder / f"{kind}.log").read_text()[-4000:]

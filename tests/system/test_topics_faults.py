@@ -116,7 +116,7 @@ class Crowd:
         self.lives += 1
         history = self.folder / f"{consumer_id}.{self.lives}.ndjson"
         command = [sys.executable, str(PROGRAM), self.topic, consumer_id, str(history), str(SEED + self.lives), *self.urls]
-        self.processes[consumer_id] = subprocess.Popen(command)
+        self.processes[consumer_id] = subprocess.Popen(command, start_new_session=True)
 
     def kill(self, consumer_id: str) -> None:
         self.processes[consumer_id].kill()

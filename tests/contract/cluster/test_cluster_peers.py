@@ -9,7 +9,7 @@ import pytest
 
 from meantime.cluster.peers import ClockClient, PeerOptions, open_clock_client
 
-OPTIONS = PeerOptions(answer_within=0.3)
+OPTIONS = PeerOptions(answer_within=3.0)
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
