@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from meantime.errors import Invalid
+from meantime.names import is_loopback
 
 PREFIX = "MEANTIME_"
 
@@ -181,10 +182,6 @@ def _check(config: Config) -> None:
             f"refusing to listen on {config.host} without authentication: set MEANTIME_AUTH=true and make a key "
             "with `meantime keys add`, or listen on 127.0.0.1"
         )
-
-
-def is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def describe(config: Config, sources: Mapping[str, str]) -> list[Setting]:

@@ -1,6 +1,7 @@
 """Which names are valid. Checked at the edge, so that nothing inside has to quote or escape a name."""
 
 import re
+from ipaddress import ip_address
 
 from meantime.errors import Invalid
 
@@ -26,6 +27,14 @@ def check_identifier(text: str, what: str) -> str:
     if not is_identifier(text):
         raise Invalid(f"{text!r} cannot be a {what}: use 1 to 128 characters of 0-9 A-Z a-z . _ : @ -")
     return text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine and what is sent to it cannot leave it."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def has_nul(document: object) -> bool:

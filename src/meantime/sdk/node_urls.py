@@ -6,10 +6,10 @@ uses a learned `http://` node only on this machine, and only if it was given a n
 """
 
 from collections.abc import Iterable, Sequence
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from meantime.errors import Invalid
+from meantime.names import is_loopback
 
 
 def node_urls(urls: str | Sequence[str]) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def why_unusable(learned: str, given: Iterable[str], *, has_key: bool) -> str | 
     given = tuple(given)
     if not has_key and not any(map(is_secure, given)):
         return None
-    if is_loopback(learned) and any(map(is_loopback, given)):
+    if is_local(learned) and any(map(is_local, given)):
         return None
     return "the key would go out in the clear" if has_key else "it does not speak TLS"
 
@@ -45,13 +45,9 @@ def is_secure(url: str) -> bool:
     return urlsplit(url).scheme == "https"
 
 
-def is_loopback(url: str) -> bool:
+def is_local(url: str) -> bool:
     """Whether a URL names this machine and cannot leave it."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def _is_node_url(url: str) -> bool:

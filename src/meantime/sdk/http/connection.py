@@ -21,7 +21,7 @@ import httpx
 
 from meantime.sdk.calls.call import Response
 from meantime.sdk.core import Request
-from meantime.sdk.node_urls import is_loopback
+from meantime.sdk.node_urls import is_local
 
 CONNECT_FOR = 5.0
 #: A node closes idle connections later than this.
@@ -38,7 +38,7 @@ def is_direct(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     if not url.startswith(SCHEME) or "@" in url:
         return False
-    return is_loopback(url) or not getproxies().keys() & {"http", "all"} or bool(proxy_bypass(host))
+    return is_local(url) or not getproxies().keys() & {"http", "all"} or bool(proxy_bypass(host))
 
 
 class ConnectionPool:
