@@ -16,7 +16,7 @@ from doc_pages import Page, pages_on
 
 from conftest import RunningStack, Services, free_ports, own_database
 
-pytestmark = pytest.mark.takes(seconds=120)
+pytestmark = pytest.mark.takes(seconds=300)
 
 LOCAL = "http://127.0.0.1:8080"
 TIMERS = ("oscillator", "dispatcher", "ledger")
@@ -37,6 +37,7 @@ def run(script: str, folder: Path, **variables: str) -> None:
         text=True,
         timeout=150,
         check=False,
+        start_new_session=True,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Breakable
 
-pytestmark = [pytest.mark.lane("nodes"), pytest.mark.takes(seconds=40), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lane("nodes"), pytest.mark.takes(seconds=130), pytest.mark.timeout(600)]
 
 if TYPE_CHECKING:  # loaded by the test: every lane reads this file, and one runs it
     from schemathesis import GenerationMode

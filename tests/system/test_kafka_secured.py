@@ -31,7 +31,7 @@ from meantime.stack.services.nodes import environment
 from meantime.stack.services.postgres import last_report
 from meantime.timers.topics import DUE, REQUEST
 
-pytestmark = [pytest.mark.takes(seconds=120), pytest.mark.timeout(1000)]
+pytestmark = [pytest.mark.takes(seconds=250), pytest.mark.timeout(1000)]
 
 OPENSSL = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=kafka -addext subjectAltName=IP:127.0.0.1"
 USER, PASSWORD = "meantime", 'hush "7" \\ x'
@@ -200,7 +200,7 @@ def test_a_client_without_credentials_is_refused(secured: Secured) -> None:
 
 def test_everything_runs_on_a_default_storage_that_demands_credentials(secured: Secured, node_of, tmp_path) -> None:
     variables = {**secured.variables, "MEANTIME_TIMERS_NEAR": "15", "MEANTIME_TIMERS_SHARES": "2"}
-    futures = ("futures", "--name", "futures", "--checkpoint", str(tmp_path / "checkpoint"))
+    futures = ("futures", "--name", "futures", "--checkpoint", str(tmp_path / "checkpoint"), "--nice", "0")
     timers = [(kind, "--name", kind) for kind in ("oscillator", "dispatcher", "ledger")]
     with node_of(**variables) as places, processes(places, tmp_path, *timers, futures, **variables):
         url, calls = places.nodes[0].url, secured.new_topic()

@@ -36,7 +36,7 @@ DELAY_MS = 20_000 if RECORDS >= FULL else 3_000
 
 Start = Callable[..., Driver]
 
-pytestmark = [pytest.mark.takes(seconds=100), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.takes(seconds=150), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from meantime.pipelines.topics.model import Tally
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.lane("spark"), pytest.mark.takes(seconds=130), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lane("spark"), pytest.mark.takes(seconds=330), pytest.mark.timeout(600)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -28,7 +28,7 @@ from meantime.stack.model import Places, ProcessIdentity, StackOptions
 from meantime.stack.ports import choose, is_free
 from meantime.stack.services.nodes import answers
 
-pytestmark = pytest.mark.takes(seconds=80)
+pytestmark = pytest.mark.takes(seconds=105)
 
 
 def up(folder: Path, **asked) -> RunningStack:

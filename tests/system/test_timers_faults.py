@@ -29,7 +29,7 @@ from meantime.timers.future import encode
 from meantime.timers.model import Future
 from meantime.timers.topics import REQUEST
 
-pytestmark = [pytest.mark.takes(seconds=150), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.takes(seconds=250), pytest.mark.timeout(900)]
 
 SEED = int(os.environ.get("MEANTIME_SEED", "20260503"))
 TIMERS = int(os.environ.get("MEANTIME_TIMERS", "4000"))

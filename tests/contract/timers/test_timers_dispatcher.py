@@ -27,7 +27,7 @@ from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import share_of
 from meantime.timers.topics import DUE, REJECTED, REQUEST
 
-pytestmark = pytest.mark.takes(seconds=120)
+pytestmark = pytest.mark.takes(seconds=170)
 
 
 @pytest.fixture(scope="module")
