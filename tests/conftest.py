@@ -44,8 +44,8 @@ times for each partition, costs a fraction there; and it is processes that tests
 
 if "PYTEST_XDIST_WORKER" in os.environ and os.getsid(0) != os.getpid():
     os.setsid()
-"""Linux shares the processors by session. Each lane has one of its own, with what it starts in it: in one for all of them Spark
-might not get its processes up within the ten seconds that it gives them."""
+"""Linux shares the processors by session. Each lane has one of its own, with what it starts in it: in one for all of them
+Spark might not get its processes up within the ten seconds that it gives them."""
 
 TURNS = max(2, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")))
 """How many test runs may start services on a machine at the same time; more would only make each other late."""
