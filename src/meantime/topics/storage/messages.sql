@@ -37,78 +37,52 @@ SET at_ms = excluded.at_ms, due_at_ms = NULL, created_for_ms = excluded.created_
 WHERE m.stage = 3 AND m.due_at_ms <= %(now_ms)s
 RETURNING m.id
 
--- name: lease_due
--- The hottest statement: what is due, in time order, to one consumer; new messages and those whose lease has run out. The rows
--- are found again by an array of ids, which is one scan of the primary key; a join would be a scan per row.
+-- fragment: due
+-- What is due, in time order: new messages, and those whose lease has run out. `lock` is said of the rows of both scans.
+SELECT * FROM (
+    SELECT id, at_ms FROM topic_messages
+    WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
+      AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+    ORDER BY at_ms LIMIT %(limit)s {lock}
+) AS untouched
+UNION ALL
+SELECT * FROM (
+    SELECT id, at_ms FROM topic_messages
+    WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
+      AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
+    ORDER BY at_ms LIMIT %(limit)s {lock}
+) AS expired
+
+-- fragment: lease
+-- To one consumer. The rows are found again by an array of ids, which is one scan of the primary key; a join would be a scan
+-- per row.
 UPDATE topic_messages
 SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
     version = version + 1, attempts = attempts + 1,
     stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
 WHERE id = ANY (ARRAY(
     SELECT id FROM (
-        SELECT * FROM (
-            SELECT id, at_ms FROM topic_messages
-            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
-              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-        ) AS untouched
-        UNION ALL
-        SELECT * FROM (
-            SELECT id, at_ms FROM topic_messages
-            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
-              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-        ) AS expired
+        {due}
     ) AS due
     ORDER BY at_ms LIMIT %(limit)s
 )) AND topic_id + 0 = %(topic_id)s AND stage + 0 = 0 AND at_ms + 0 <= %(due_ms)s
 RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
 
+-- name: lease_due
+-- The hottest statement: what is due, to one consumer.
+{lease lock=FOR UPDATE SKIP LOCKED}
+
 -- name: lease_due_exclusive
 -- The same where no other node is known to lease from this topic: the rows are not locked first, which is a tenth of the work.
 -- A row that another transaction changes at this moment is waited for, and then leased only if it is still due.
-UPDATE topic_messages
-SET at_ms = %(now_ms)s + %(lease_ms)s, due_at_ms = at_ms, lock_consumer_id = %(consumer_id)s,
-    version = version + 1, attempts = attempts + 1,
-    stage = CASE WHEN %(max_attempts)s > 0 AND attempts + 1 >= %(max_attempts)s THEN 1 ELSE 0 END
-WHERE id = ANY (ARRAY(
-    SELECT id FROM (
-        SELECT * FROM (
-            SELECT id, at_ms FROM topic_messages
-            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
-              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-            ORDER BY at_ms LIMIT %(limit)s
-        ) AS untouched
-        UNION ALL
-        SELECT * FROM (
-            SELECT id, at_ms FROM topic_messages
-            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
-              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-            ORDER BY at_ms LIMIT %(limit)s
-        ) AS expired
-    ) AS due
-    ORDER BY at_ms LIMIT %(limit)s
-)) AND topic_id + 0 = %(topic_id)s AND stage + 0 = 0 AND at_ms + 0 <= %(due_ms)s
-RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
+{lease lock=}
 
 -- name: lease_due_shared
 -- The same for several consumers at once: the n-th message goes to the consumer whose turn the n-th one is.
 WITH due AS MATERIALIZED (
     SELECT id, (%(turns)s)[row_number() OVER (ORDER BY at_ms)::int] AS turn
     FROM (
-        SELECT * FROM (
-            SELECT id, at_ms FROM topic_messages
-            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NULL
-              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-        ) AS untouched
-        UNION ALL
-        SELECT * FROM (
-            SELECT id, at_ms FROM topic_messages
-            WHERE topic_id = %(topic_id)s AND stage = 0 AND lock_consumer_id IS NOT NULL
-              AND at_ms >= %(floor_ms)s AND at_ms <= %(due_ms)s AND (%(everywhere)s OR bucket_id = ANY (%(buckets)s))
-            ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-        ) AS expired
+        {due lock=FOR UPDATE SKIP LOCKED}
     ) AS locked
     ORDER BY at_ms LIMIT %(limit)s
 )
