@@ -182,6 +182,13 @@ def test_dead_messages_are_sent_back(meantime: Meantime, topic: str, client: Cli
     assert meantime("consume", topic, "-n", "1").code == 0
 
 
+def test_a_timer_that_needs_its_second_is_asked_for_it_in_words_of_the_command_line(meantime: Meantime) -> None:
+    ran = meantime("timers", "cancel", f"own-{uuid4().hex[:12]}")
+    assert ran.code == 5
+    assert "give --at" in ran.err
+    assert "?at=" not in ran.err
+
+
 def test_ctrl_c_ends_a_command_quietly(cluster: RunningStack, orders: str, topic: str, client: Client) -> None:
     client.publish(orders, {"n": 1})
     client.schedule(topic, {"n": 1}, after=0)

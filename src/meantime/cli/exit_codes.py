@@ -5,7 +5,7 @@ Exit codes are part of the interface; scripts may rely on them.
 
 from dataclasses import dataclass
 
-from meantime.errors import MeantimeError
+from meantime.errors import Forbidden, MeantimeError, Unauthenticated
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ EXITS = (
         7,
         "not allowed",
         ("unauthenticated", "forbidden"),
-        "give a key with --key or MEANTIME_KEY; `meantime keys add` makes one",
+        "a key that may do it, with --key or MEANTIME_KEY; `meantime keys add` makes one",
     ),
     Exit(
         8,
@@ -82,6 +82,18 @@ def exit_of(error: MeantimeError) -> Exit:
     """By the error's own code, else by that of the nearest class above it that has one."""
     codes = [error.code, *(kind.code for kind in type(error).__mro__ if issubclass(kind, MeantimeError))]
     return next((_BY_ERROR[code] for code in codes if code in _BY_ERROR), _UNEXPECTED)
+
+
+def advice_for(error: MeantimeError, *, with_key: bool) -> str:
+    """What to try after this error; empty if the error says it all. `with_key`: whether the command had a key."""
+    if isinstance(error, Forbidden):
+        scope = error.extras.get("required_scope")
+        return f"a key with that scope: `meantime keys add NAME --scope {scope}` makes one" if scope else ""
+    if isinstance(error, Unauthenticated) and with_key:
+        return "another key: `meantime keys list` shows which are valid"
+    if isinstance(error, Unauthenticated):
+        return "give a key with --key or MEANTIME_KEY; `meantime keys add` makes one"
+    return exit_of(error).advice
 
 
 def epilog() -> str:

@@ -4,6 +4,7 @@ Each module of commands offers `register(app)`, and is imported only for one of 
 like `--help`. What it needs beyond the command line itself is imported where it is used: help must not wait for drivers.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,7 +14,7 @@ import typer
 from typer.main import get_command
 
 from meantime import __version__
-from meantime.cli.exit_codes import INTERRUPTED, READER_GONE, epilog, exit_of
+from meantime.cli.exit_codes import INTERRUPTED, READER_GONE, advice_for, epilog, exit_of
 from meantime.cli.output import drop_output
 from meantime.errors import MeantimeError
 
@@ -52,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except MeantimeError as error:
-        return _complain(error, json="--json" in arguments)
+        return _complain(error, arguments)
     return _flushed(0)
 
 
@@ -110,18 +111,18 @@ def root(
     """
 
 
-def _complain(error: MeantimeError, *, json: bool) -> int:
-    end = exit_of(error)
-    if json:
+def _complain(error: MeantimeError, arguments: Sequence[str]) -> int:
+    if "--json" in arguments:
         import msgspec
 
         document = {"code": error.code, "detail": error.detail, "retryable": error.retryable, **error.extras}
         typer.echo(msgspec.json.encode({"error": document}, enc_hook=str).decode(), err=True)
     else:
         typer.echo(f"error: {error.detail}", err=True)
-        if end.advice:
-            typer.echo(f"  try: {end.advice}", err=True)
-    return end.code
+        with_key = bool(os.environ.get("MEANTIME_KEY")) or any(given.split("=")[0] == "--key" for given in arguments)
+        if advice := advice_for(error, with_key=with_key):
+            typer.echo(f"  try: {advice}", err=True)
+    return exit_of(error).code
 
 
 def _flushed(code: int) -> int:

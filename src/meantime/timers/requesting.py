@@ -63,7 +63,7 @@ class TimerRequests:
         entry = pick(await self._known(token, at), at)
         second = entry.second if entry else at if at is not None else named_second(token)
         if second is None:
-            raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need ?at=<second>")
+            raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need `at`, its second")
         timer = TimerId(token, second)
         if entry is not None and entry.state not in OPEN:
             return _answer(timer, entry.state)

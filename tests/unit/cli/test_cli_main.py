@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from meantime import errors
 from meantime.cli.commands.load import fitting_step
-from meantime.cli.exit_codes import EXITS, exit_of
+from meantime.cli.exit_codes import EXITS, advice_for, exit_of
 from meantime.cli.main import COMMANDS, build, run
 
 NOWHERE = "http://127.0.0.1:1"
@@ -51,6 +51,18 @@ def test_exit_codes_are_unique() -> None:
 def test_an_error_is_said_without_a_traceback_and_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "list", "--url", "nonsense"]) == 4
     assert capsys.readouterr().err == "error: 'nonsense' is not the address of a node; write it as http://host:port\n"
+
+
+def test_who_had_a_key_is_not_told_to_give_one() -> None:
+    lacks_scope = errors.Forbidden("this key lacks the scope 'publish:orders'", required_scope="publish:orders")
+    assert "--scope publish:orders" in advice_for(lacks_scope, with_key=True)
+    assert "--key" not in advice_for(lacks_scope, with_key=True)
+    assert "--key" in advice_for(errors.Unauthenticated(), with_key=False)
+    assert "another key" in advice_for(errors.Unauthenticated("this key is not known"), with_key=True)
+
+
+def test_where_no_key_would_help_none_is_advised() -> None:
+    assert advice_for(errors.Forbidden("storage 'default' cannot be deleted: it is the default"), with_key=False) == ""
 
 
 def test_without_a_stack_it_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +153,17 @@ def test_the_chart_fits_on_a_screen(ahead: float, step: float) -> None:
 @pytest.mark.parametrize("span", [("--step", "0"), ("--for", "0"), ("--for", "0", "--step", "0s")])
 def test_a_look_ahead_of_no_length_is_a_wrong_command_line(span: tuple[str, ...]) -> None:
     assert run(["load", "reminders", *span, "--url", "http://127.0.0.1:1"]) == 2
+
+
+@pytest.mark.parametrize("given", ["0", "0s", "-5s", "500ms", "1.5s"])
+@pytest.mark.parametrize("option", ["--step", "--for"])
+def test_slots_of_timers_are_whole_seconds(option: str, given: str) -> None:
+    assert run(["timers", "load", option, given, "--url", NOWHERE]) == 2
+
+
+def test_a_step_of_no_length_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["timers", "load", "--step", "0", "--url", NOWHERE]) == 2
+    assert "--step must be 1 s or more" in capsys.readouterr().err
 
 
 def test_a_file_for_rejects_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

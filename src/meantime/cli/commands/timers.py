@@ -12,7 +12,7 @@ import typer
 from meantime.cli.instants import clock_time, human, seconds, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_line, print_table
 from meantime.cli.session import PANEL, ClusterSession, Data, on_cluster
-from meantime.errors import Invalid
+from meantime.errors import Invalid, UnknownTimer
 
 if TYPE_CHECKING:
     from meantime.config import Config
@@ -131,7 +131,12 @@ def cancel(session: ClusterSession, token: Annotated[str, typer.Argument(help="T
 
     Example: meantime timers cancel order-7
     """
-    gone = session.client.cancel(token, at=at)
+    try:
+        gone = session.client.cancel(token, at=at)
+    except UnknownTimer as error:
+        if at is not None:
+            raise
+        raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need its second: give --at") from error
     _show(session, gone, f"{gone.token} is cancelled")
 
 
@@ -173,9 +178,9 @@ def load(
 
     Example: meantime timers load --for 1h --step 5m
     """
+    ahead, slot_for = _whole_seconds("--for", span), _whole_seconds("--step", step)
     begin = int(unix_seconds(start, _now(session)))
-    slot_for = max(1, int(seconds(step)))
-    slots = session.client.timer_load(begin, begin + int(seconds(span)), slot_for)
+    slots = session.client.timer_load(begin, begin + ahead, slot_for)
     if session.json:
         print_json({"slots": slots})
         return
@@ -197,6 +202,14 @@ def _settings(file: Path | None, data: Path | None, **flags: str | None) -> "Con
     missing = [key for key in flags if key not in sources]
     found = discover(data) if missing else None
     return config.load(file, os.environ, {**flags, **{key: getattr(found, key) for key in missing}})
+
+
+def _whole_seconds(option: str, text: str) -> int:
+    """Timers have seconds, and slots of time are at least one long."""
+    asked = seconds(text)
+    if asked < 1 or asked % 1:
+        raise typer.BadParameter(f"{option} must be 1 s or more, in whole seconds, like 60s; {text!r} is not")
+    return int(asked)
 
 
 def _name(kind: str) -> str:
