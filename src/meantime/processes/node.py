@@ -152,6 +152,7 @@ def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
     return StreamsOptions(
         node_id=config.id,
         storages=storages_of(config),
+        needed_storages={config.timers_storage: "where timers live (timers_storage)"},
         publish_wait_for=config.publish_wait_for,
         barrier_for=config.barrier_timeout,
         min_retention_ms=config.min_retention_ms,

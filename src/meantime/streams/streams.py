@@ -5,9 +5,9 @@ all of it mends itself. Closing lets running switches and what is in flight come
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -39,11 +39,13 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamsOptions:
-    """`storages`: those to register at the start. `max_streams`: how many streams of readers may be open at a time.
-    `trusted`: whether this node may go by its clock (a node that may not cleans nothing up)."""
+    """`storages`: those to register at the start. `needed_storages`: those that nobody may delete, each with what it is
+    needed for. `max_streams`: how many streams of readers may be open at a time. `trusted`: whether this node may go by its
+    clock (a node that may not cleans nothing up)."""
 
     node_id: str
     storages: Sequence[Storage]
+    needed_storages: Mapping[str, str] = field(default_factory=dict)
     publish_wait_for: float = 30.0
     barrier_for: float = 15.0
     min_retention_ms: int = 3_600_000
@@ -81,7 +83,7 @@ async def open_streams(
         switches = Switches(tools)
         base.reaction.settle = switches.settle_forced
         retention = Retention(base.store, topics, tools, clock, options.trusted)
-        storages = Storages(StorageStore(base.store), base.catalog, clock)
+        storages = Storages(StorageStore(base.store), base.catalog, clock, options.needed_storages)
         keeping_storages = _keep_storages(storages, base.catalog, base.producers, options.storages)
         await opened.enter_async_context(running(switches.run(), name="orphaned switches"))
         await opened.enter_async_context(running(retention.run(), name="retention"))

@@ -14,7 +14,8 @@ from meantime.kafka.settings import configured_storages
 
 @pytest_asyncio.fixture(scope="module")
 async def node(services: Any) -> AsyncIterator[Node]:
-    async with open_place(services) as place, open_node(place) as opened:
+    needed = {"for-timers": "where timers live"}
+    async with open_place(services) as place, open_node(place, needed_storages=needed) as opened:
         yield opened
 
 
@@ -98,6 +99,15 @@ async def test_the_default_and_what_is_used_cannot_be_deleted(client: httpx.Asyn
     switched = await client.post(f"/event-types/{name}/timelines", json={"storage_id": document["id"]})
     assert switched.status_code == 201
     assert (await client.delete(f"/storages/{document['id']}")).status_code == 403
+
+
+async def test_a_storage_that_a_node_needs_cannot_be_deleted(client: httpx.AsyncClient, services: Any) -> None:
+    document = {**storage(services.kafka[1]), "id": "for-timers"}
+    assert (await client.post("/storages", json=document)).status_code == 201
+    refused = await client.delete("/storages/for-timers")
+    assert refused.status_code == 403
+    assert refused.json()["detail"] == "storage 'for-timers' cannot be deleted: it is where timers live"
+    assert (await client.get("/storages/for-timers")).status_code == 200
 
 
 async def test_another_storage_becomes_the_default_of_new_event_types(client: httpx.AsyncClient) -> None:

@@ -69,10 +69,13 @@ def _without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Storages:
-    def __init__(self, store: StorageStore, catalog: Catalog, clock: Clock) -> None:
+    """`needed`: storages that nobody may delete, each with what it is needed for."""
+
+    def __init__(self, store: StorageStore, catalog: Catalog, clock: Clock, needed: Mapping[str, str]) -> None:
         self._store = store
         self._catalog = catalog
         self._clock = clock
+        self._needed = needed
 
     async def all(self) -> list[Storage]:
         return list(await self._catalog.reload_storages())
@@ -98,6 +101,8 @@ class Storages:
             raise Invalid(f"the storage cannot be reached: {error.detail}") from error
 
     async def delete(self, id: str) -> None:
+        if use := self._needed.get(id):
+            raise Forbidden(f"storage {id!r} cannot be deleted: it is {use}")
         outcome = await self._store.delete(id)
         if outcome is None:
             raise NotFound(f"storage {id!r} does not exist")
