@@ -1,5 +1,6 @@
 """The pages of the reference that are written from the code say what the code says now."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def pages() -> dict[str, str]:
 def test_the_reference_says_what_the_code_says(pages: dict[str, str], name: str) -> None:
     committed = (ROOT / "docs" / "reference" / name).read_text("utf-8")
     assert committed == pages[name], "the code has changed: run `make docs`, and commit what it writes"
+
+
+def test_every_metric_can_be_asked_for() -> None:
+    served = "|".join(reference.SERVED_BY.values())
+    assert [module for module in reference._modules_with_metrics() if not re.match(served, module)] == []
 
 
 def test_the_reference_does_not_depend_on_the_environment(pages: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

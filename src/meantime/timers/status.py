@@ -31,6 +31,8 @@ WATCH_EVERY = 5.0
 
 AGE = Gauge("meantime_timers_oscillator_age_seconds", "Time since the last tick was written.", registry=REGISTRY)
 BATCH = Gauge("meantime_timers_futures_batch_seconds", "Time of the last micro-batch.", registry=REGISTRY)
+ROWS = Gauge("meantime_timers_futures_state_rows", "Rows that the Spark job keeps.", registry=REGISTRY)
+SILENT = Gauge("meantime_timers_futures_age_seconds", "Time since the last micro-batch.", registry=REGISTRY)
 LAG = Gauge("meantime_timers_futures_lag", "Requests that the Spark job has not taken in.", registry=REGISTRY)
 HELD = Gauge("meantime_timers_held", "Timers that dispatchers hold.", registry=REGISTRY)
 LATE = Gauge("meantime_timers_lateness_seconds", "Lateness of the last minute.", ["quantile"], registry=REGISTRY)
@@ -169,6 +171,8 @@ def _dispatchers(reports: list[Reported]) -> DispatcherStatus:
 def _export(status: TimersStatus) -> None:
     AGE.set((status.oscillator.age_ms or 0) / 1000)
     BATCH.set((status.futures.batch_ms or 0) / 1000)
+    ROWS.set(status.futures.state_rows or 0)
+    SILENT.set((status.futures.age_ms or 0) / 1000)
     LAG.set(status.futures.lag or 0)
     HELD.set(status.dispatcher.held)
     LATE.labels("0.5").set(status.dispatcher.lateness_ms.p50 / 1000)

@@ -1,4 +1,7 @@
-"""What the futures query tells after each micro-batch: how long it took, how much it keeps, how far it has come."""
+"""What the futures query tells after each micro-batch: how long it took, how much it keeps, how far it has come.
+
+Nodes export the last report as metrics (`timers/status.py`); the process itself serves none.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,17 +9,11 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from prometheus_client import Gauge
 
-from meantime.metrics import REGISTRY
 from meantime.pipelines.timers.intake import FuturesOptions, upcoming
 from meantime.pipelines.timers.watermark import JoinWatermark
 from meantime.timers.reports import FuturesReport
 from meantime.timers.topics import REQUEST
-
-BATCH = Gauge("meantime_futures_batch_seconds", "How long the last micro-batch took.", registry=REGISTRY)
-STATE = Gauge("meantime_futures_state_rows", "Rows that the join keeps.", registry=REGISTRY)
-LAG = Gauge("meantime_futures_lag", "Requests that are not joined yet.", registry=REGISTRY)
 
 
 class FuturesListener:
@@ -34,11 +31,7 @@ class FuturesListener:
         report = report_of(batch, self._batches)
         # The tasks have looked at the clock before now, so they cannot have chosen a later tick.
         through = self._watermark.batch(report.places, upcoming(time.time(), self._options), batch.last_tick)
-        report = msgspec.structs.replace(report, through=through)
-        BATCH.set(report.batch_ms / 1000)
-        STATE.set(report.state_rows)
-        LAG.set(report.lag)
-        self._report(report)
+        self._report(msgspec.structs.replace(report, through=through))
 
 
 class OperatorProgress(msgspec.Struct, frozen=True, rename="camel"):
