@@ -75,7 +75,8 @@ def _cancel(supervisor: subprocess.Popen[bytes]) -> None:
 
 def main(write: int, options: StackOptions) -> int:
     """What the background process runs."""
-    with open(write, "wb") as pipe:
+    # Unbuffered: what could not be told would be tried again at the end, and fail there.
+    with open(write, "wb", buffering=0) as pipe:
         tell = reports.to_pipe(pipe)
         try:
             serve(options, tell)

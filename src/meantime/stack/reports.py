@@ -96,7 +96,6 @@ def to_pipe(pipe: BinaryIO) -> Tell:
             return
         try:
             pipe.write(msgspec.json.encode(event) + b"\n")
-            pipe.flush()
         except OSError:
             closed = True
 
