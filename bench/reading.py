@@ -161,7 +161,7 @@ def throughput(places: Places, events: int) -> None:
 
 
 def timelines(places: Places, events: int) -> None:
-    rates: dict[int, list[float]] = {1: [], 50: []}
+    rates: dict[int, list[float]] = {1: [], 20: [], 50: []}
     names = {}
     for count in rates:
         names[count] = name = event_type(places)
@@ -173,8 +173,10 @@ def timelines(places: Places, events: int) -> None:
         for count, name in names.items():
             read = events // count * count
             rates[count].append(read / read_all(places, name, 1, read, 100))
-    one, fifty = (statistics.median(rates[count]) for count in (1, 50))
-    console.print(f"Over 1 timeline {one:,.0f} events/s, over 50 on two clusters {fifty:,.0f} events/s: {fifty / one:.2f}")
+    one, *more = (statistics.median(found) for found in rates.values())
+    console.print(f"Over 1 timeline {one:,.0f} events/s")
+    for count, rate in zip(list(rates)[1:], more, strict=True):
+        console.print(f"Over {count} timelines on two clusters {rate:,.0f} events/s: {rate / one:.2f} of one")
 
 
 def latency(places: Places, events: int) -> None:

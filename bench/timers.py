@@ -4,6 +4,7 @@
     python bench/timers.py --rate 10000 --for 60        the full lateness run
     python bench/timers.py --only ours --rate 30000 --for 20 --burst 2000000 --bucket 200000
     python bench/timers.py --only ours --rate 0 --bucket 0 --burst 0 --pending 5000000 --for 180
+    python bench/timers.py --only ours --rate 0 --bucket 0 --burst 0 --faults 100
 
 Each side runs alone on a stack of its own, and fires for 40 s before it counts: Java is slow at what it has not done often.
 *Late* is the callback record's own time minus its second, where that time is Kafka's own (`LogAppendTime`), so that nobody's
@@ -12,6 +13,7 @@ timers fire, once or `--bursts` times, of which the fastest counts; *absorbed* i
 all: by the places of the last finished micro-batch here, by the changelog of its store there. With `--pending` timers fire
 while 50,000 others wait for a second of the coming day, and again while that many do. All of a second leave together, so p99
 of a minute is its worst second: `--for` some minutes tells more of the difference than of that second.
+With `--faults` so many timers a second fire while the dispatcher is killed, and the Spark job stands still or is killed.
 Absolute numbers depend on the machine and on what else runs on it; compare the two sides. A machine that shares its
 processors with others loses some of their time to them: *spared* are the seconds in which it lost less than a hundredth.
 """
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from _timers_faults import NEAR_S, WINDOW_S, Window, faults, inflict, table_of, windows
 from _timers_peer import CHANGELOG, REQUESTS, TICKS, Missing, peer
 from _timers_scale import Report, Upkeep, Watch, settle
 from _timers_theft import Theft
@@ -208,6 +211,17 @@ class Side:
         result = self.fires(SOME, for_s)
         return watch.upkeep(), result
 
+    def with_faults(self, rate: int) -> list[Window]:
+        """So many fires a second while processes are killed or stand still."""
+        self.new_topic()
+        planned = faults(self.home.parent)
+        start = int(time.time()) + NEAR_S + AHEAD_S
+        count = self.write(start + offset for offset in range(len(planned) * WINDOW_S) for _ in range(rate))
+        inflict(start, planned)
+        result = self.read(count, time.time() + 2 * WINDOW_S + 60)
+        console.print(f"doubled {result.doubled}, missing {result.missing}")
+        return list(windows(start, list(planned), result.by_second))
+
     def _join(self, count: int) -> None:
         deadline = time.monotonic() + ABSORBED_WITHIN
         while self.joined() < count:
@@ -227,8 +241,8 @@ def written(kafka: str, topic: str) -> int:
 
 
 @contextmanager
-def ours(folder: Path) -> Iterator[Side]:
-    with running(folder / "ours", nodes=1, timers=True) as places:
+def ours(folder: Path, **node_env: str) -> Iterator[Side]:
+    with running(folder / "ours", nodes=1, timers=True, node_env=node_env) as places:
 
         def report(kind: str) -> dict[str, Any] | None:
             return last_report(places.postgres, kind, {"futures": "futures", "ledger": "ledger-1"}[kind], 0)
@@ -310,6 +324,8 @@ class Measured:
         if asked.pending and side.name == "meantime":
             seconds = max(60, asked.for_s)
             show_pending({pending: side.with_pending(pending, seconds) for pending in (FEW, asked.pending)})
+        if asked.faults and side.name == "meantime":
+            console.print(table_of(asked.faults, side.with_faults(asked.faults)))
         if asked.burst:
             bursts = [side.absorbed(asked.burst) for _ in range(asked.bursts)]
             console.print(f"{side.name} absorbed:", ", ".join(str(intake) for intake, _ in bursts))
@@ -345,12 +361,15 @@ def main() -> None:
     parser.add_argument("--bursts", type=int, default=1, help="how often; the fastest counts, lateness counts in all")
     parser.add_argument("--bucket", type=int, default=20_000)
     parser.add_argument("--pending", type=int, default=0)
+    parser.add_argument("--faults", type=int, default=0, help="timers a second while processes fail; none if 0")
     parser.add_argument("--only", choices=("ours", "peer"))
     asked = parser.parse_args()
     measured = Measured()
     with tempfile.TemporaryDirectory(prefix="meantime-bench-") as name:
         if asked.only != "peer":
-            with ours(Path(name)) as side:
+            # Those who would be near enough for the dispatcher alone would not show that the Spark job is missing.
+            near = {"MEANTIME_TIMERS_NEAR": str(NEAR_S)} if asked.faults else {}
+            with ours(Path(name), **near) as side:
                 measured.run(side, asked)
         if asked.only != "ours":
             try:

@@ -1,7 +1,7 @@
 """Workers: sharing out many queues, the way from a published message to its job, and jobs against a bare consumer loop.
 
     python bench/workers.py                  everything
-    python bench/workers.py --only start     parts: rebalance start throughput
+    python bench/workers.py --only start     parts: rebalance start reset throughput
     python bench/workers.py --data DIR       on a running stack instead of one of its own
 
 Absolute numbers depend on the machine and on what else runs on it. The bare loop reads the same partitions from Kafka and
@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import httpx
 from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 from rich.console import Console
@@ -156,9 +157,9 @@ def _until(condition: Callable[[], bool], within: float, every: float = 0.05) ->
 @contextmanager
 def worker(places: Places, event_type: str, kind: str) -> Iterator[Path]:
     """A worker process, ready to take messages; its folder."""
-    app = f"bench-{uuid4().hex[:8]}"
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(prefix="meantime-bench-") as name:
         folder = Path(name)
+        app = f"bench-{folder.name}"
         (folder / "jobs.py").write_text(JOBS.format(app=app, event_type=event_type, kind=kind))
         urls = ",".join(node.url for node in places.nodes)
         environment = os.environ | {"MEANTIME_URL": urls, "MEANTIME_ZOOKEEPER": places.zookeeper}
@@ -198,6 +199,28 @@ def start(places: Places, count: int = 400) -> None:
             f"start, {kind}: an idle queue's job begins {delays[count // 2]:.1f} ms (p50), "
             f"{delays[int(count * 0.99)]:.1f} ms (p99) after the publish was acknowledged (target 50)"
         )
+
+
+def reset(places: Places, times: int = 20) -> None:
+    """From the request that sets a queue back until its owner, which has nothing else to do, begins there."""
+    event_type, waited = f"bench.{uuid4().hex[:8]}", []
+    with Client([node.url for node in places.nodes]) as client, httpx.Client(base_url=places.nodes[0].url) as http:
+        client.create_event_type(event_type, partitions=1)
+        client.publish(event_type, [{"n": number} for number in range(10)])
+        with worker(places, event_type, "async def") as folder:
+            for done in range(10, 10 * times + 1, 10):
+                _until(lambda done=done: len(_records(folder)) == done, 60)
+                time.sleep(0.2)
+                queue = f"/apps/bench-{folder.name}/queues/{QueueSource(event_type, '0').queue}"
+                asked_at = time.time()
+                http.put(f"{queue}/last", json={"cursor": "BEGIN"}).raise_for_status()
+                _until(lambda done=done: len(_records(folder)) > done, 60, every=0.01)
+                waited.append((_records(folder)[done][1] - asked_at) * 1000)
+    waited.sort()
+    console.print(
+        f"reset: the owner of an idle queue goes on from the new place {waited[times // 2]:.0f} ms (p50), "
+        f"{waited[-1]:.0f} ms (max of {times}) after the request was sent"
+    )
 
 
 # Throughput
@@ -257,7 +280,7 @@ def throughput(places: Places, count: int = 6000, partitions: int = 8) -> None:
         console.print(f"throughput, {kind}: {rate:,.0f} messages/s in one worker, {rate / plain:.2f} of it (target 0.3)")
 
 
-PARTS = {"rebalance": rebalance, "start": start, "throughput": throughput}
+PARTS = {"rebalance": rebalance, "start": start, "reset": reset, "throughput": throughput}
 
 
 def main() -> None:
