@@ -1,9 +1,15 @@
-"""The Python process itself: its garbage collector, and how much of the processor it asks for."""
+"""The Python process itself: its garbage collector, how much of the processor it asks for, and with whom it ends."""
 
+import ctypes
 import gc
 import os
+import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
+
+_SET_PARENT_DEATH_SIGNAL = 1
+"""`PR_SET_PDEATHSIG` of prctl(2)."""
 
 
 def spare_collector(young: int, middle: int, old: int) -> None:
@@ -24,3 +30,12 @@ def step_back(nice: int) -> None:
     if os.getsid(0) == os.getpid():
         with suppress(OSError):
             Path("/proc/self/autogroup").write_text(str(nice), encoding="ascii")
+
+
+def die_with_parent(parent: int) -> None:
+    """Called in a child process before its program begins: Linux kills it when the thread that has started it ends, however
+    that ends. `parent` may have been killed already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -2,7 +2,8 @@
 
 Each service on Java is run once on trial, to learn which classes it loads. An archive only makes later starts faster, so a
 stack makes those that are missing when everything else is ready, at the lowest priority and when the machine is idle. The
-process ends by itself when the archives are made, or cannot be. Stopped before, it takes what it has started along.
+process ends by itself when the archives are made, or cannot be. Stopped or killed before, it takes what it has started
+along, and the next one makes what is missing.
 """
 
 import os
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from meantime.errors import MeantimeError
-from meantime.runtime import step_back
+from meantime.runtime import die_with_parent, step_back
 from meantime.stack import ports
 from meantime.stack.folder import Folder
 from meantime.stack.java.archive import ClassArchive, spark_archive
@@ -130,7 +131,12 @@ def _started(command: list[str], environment: Mapping[str, str]) -> Iterator[sub
         with _sigterm_held_back():
             # In a group of its own, but in this session: Linux weighs sessions, and this one has stepped back.
             process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, process_group=0
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr,
+                process_group=0,
+                preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - there are no threads here
             )
         yield process
     finally:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,14 +44,35 @@ def test_java_takes_an_archive_that_fits_and_goes_without_others(archive: ClassA
 def test_a_trial_that_is_stopped_takes_everything_along(archive: ClassArchive) -> None:
     home = archive.file().parent
     with trial() as stopped:
-        deadline = time.monotonic() + 60
-        while not list(home.glob(".trial-*/zookeeper/data")):
-            assert time.monotonic() < deadline, "the trial does not begin"
-            time.sleep(0.02)
+        wait_for(lambda: bool(list(home.glob(".trial-*/zookeeper/data"))))
         stopped.send_signal(signal.SIGTERM)
         assert stopped.wait(60) == 1
     assert [path.name for path in home.iterdir()] == [".lock"]
     assert not [process for process in _commands() if str(home) in process]
+
+
+def test_a_trial_that_is_killed_leaves_nothing_that_is_used_and_the_next_makes_it_anew(archive: ClassArchive) -> None:
+    home = archive.file().parent
+    with trial() as killed:
+        wait_for(lambda: bool(list(home.glob(".trial-*/zookeeper/data"))))
+        wait_for(lambda: any(str(home) in process and "java" in process for process in _commands()))
+        killed.kill()
+        assert killed.wait(60) == -signal.SIGKILL
+    wait_for(lambda: not [process for process in _commands() if str(home) in process])
+    assert list(home.glob(".trial-*"))
+    assert archive.is_missing()
+    assert archive.options() == ()
+    with trial() as second:
+        assert second.wait(90) == 0
+    assert {path.suffix for path in home.iterdir() if path.name != ".lock"} == {".jsa", ".size"}
+    assert java_starts(archive, archive.path, "on")
+
+
+def wait_for(condition: Callable[[], bool], within: float = 60.0) -> None:
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.02)
 
 
 def _commands() -> list[str]:

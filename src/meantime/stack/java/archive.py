@@ -7,6 +7,7 @@ An empty one says that this Java could not make it.
 """
 
 import hashlib
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ Trial = Callable[[Path, str], str]
 """Runs the service in a folder, with one more option for Java, until it has loaded what it needs; returns its class path."""
 
 DUMP_WITHIN = 300.0
+TRIAL = ".trial-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,10 @@ class ClassArchive:
             if _is_whole(file):
                 return
             file.unlink(missing_ok=True)
-            with tempfile.TemporaryDirectory(dir=file.parent, prefix=".trial-") as folder:
+            # Whoever holds the lock is the only one on trial: other folders were left by somebody who was killed.
+            for left in file.parent.glob(f"{TRIAL}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=file.parent, prefix=TRIAL) as folder:
                 listed, made = Path(folder) / "classes", Path(folder) / "made"
                 with suppress(OSError, subprocess.SubprocessError):
                     path = trial(Path(folder), f"-XX:DumpLoadedClassList={listed}")
