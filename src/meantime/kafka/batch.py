@@ -80,9 +80,8 @@ class RecordBatch:
         """Every event is written."""
         self.offsets: dict[int, int] = {}
         """The last offset that was acknowledged in each partition."""
-        self.groups = {
-            partition: PartitionReports(self, partition, count) for partition, count in Counter(partitions).items()
-        }
+        counts = Counter(partitions) if len(partitions) > 1 else dict.fromkeys(partitions, 1)
+        self.groups = {partition: PartitionReports(self, partition, count) for partition, count in counts.items()}
         self._producer = producer
         self._disturbances = producer.disturbances
         self._values = values
@@ -100,7 +99,7 @@ class RecordBatch:
         if offset is not None:
             self.offsets[partition] = offset
         if not self._left:
-            self.clean = not any(group.failures for group in self.groups.values())
+            self.clean = not any([group.failures for group in self.groups.values()])
             self.done.set_result(None)
 
     def refuse_from(self, first: int, error: KafkaError) -> None:

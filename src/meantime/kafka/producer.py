@@ -63,9 +63,13 @@ class StorageProducer:
             "error_cb": self._trouble,
         }
 
-    async def room(self, size: int, deadline: float) -> None:
-        """Wait until `size` bytes may be in flight; the deadline is on the monotonic clock."""
-        while self._in_flight and self._in_flight + size > self._limit:
+    def has_room(self, size: int) -> bool:
+        """May `size` more bytes be in flight?"""
+        return not self._in_flight or self._in_flight + size <= self._limit
+
+    async def wait_for_room(self, size: int, deadline: float) -> None:
+        """Return when there is room; the deadline is on the monotonic clock."""
+        while not self.has_room(size):
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
             try:
@@ -77,7 +81,7 @@ class StorageProducer:
                 ) from None
 
     def send(self, topic: str, records: Records) -> RecordBatch:
-        """Hand the events over in their order; never waits. Ask for `room` first."""
+        """Hand the events over in their order; never waits. See `has_room` first."""
         batch = RecordBatch(self, records.values, records.partitions, records.size)
         self._in_flight += records.size
         self._batches += 1

@@ -70,10 +70,14 @@ class Catalog:
         return (await self.entry(name)).timelines
 
     async def entry(self, name: str) -> CatalogEntry:
+        return self.known(name) or await self.reload(name)
+
+    def known(self, name: str) -> CatalogEntry | None:
+        """What need not be asked for, because it has been read and nobody has told of a change."""
         known = self._entries.get(name)
         if known is not None and self._news.connected and time.monotonic() - known.read_at < self._keep_for:
             return known
-        return await self.reload(name)
+        return None
 
     async def reload(self, name: str) -> CatalogEntry:
         """Ask PostgreSQL, whatever is known."""

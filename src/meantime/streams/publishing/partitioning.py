@@ -34,7 +34,9 @@ def partitioner(event_type: EventType) -> Partitioner | None:
 
 def anywhere(count: int, partitions: int) -> list[int]:
     """Places for `count` events: evenly spread, neighbours together, beginning at random."""
-    first, used = random.randrange(partitions), min(count, partitions)
+    first, used = int(random.random() * partitions), min(count, partitions)
+    if count == 1:
+        return [first]
     return [(first + place * used // count) % partitions for place in range(count)]
 
 

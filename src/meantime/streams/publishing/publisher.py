@@ -92,17 +92,18 @@ class Publisher:
         self._catalog = parts.catalog
         self._gate = parts.gate
         self._builders: dict[str, RecordBuilder] = {}
+        self._counters: dict[str, Counter] = {}
 
     async def publish(self, name: str, body: bytes, flow_id: str) -> list[BatchItemResponse] | None:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
         deadline = time.monotonic() + self._parts.wait_for
-        entry = await self._catalog.entry(name)
+        entry = self._catalog.known(name) or await self._catalog.reload(name)
         records = self._builder(entry.event_type).records(body, flow_id, self._parts.clock.now_ms())
         if not records.values:
             return None
         timeline, batch = await self._send(name, records, deadline)
         if batch.clean:
-            PUBLISHED.labels(name).inc(len(records.values))
+            self._count(name, len(records.values))
             return None
         return await self._send_on(timeline, records, batch, deadline)
 
@@ -112,12 +113,20 @@ class Publisher:
             builder = self._builders[event_type.name] = RecordBuilder(event_type)
         return builder
 
+    def _count(self, name: str, written: int) -> None:
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = PUBLISHED.labels(name)
+        counter.inc(written)
+
     async def _send(self, name: str, records: Records, deadline: float) -> tuple[Timeline, RecordBatch]:
         while True:
-            await self._gate.wait_open(name, deadline)
-            timeline = (await self._catalog.entry(name)).active
+            if self._gate.is_closed(name):
+                await self._gate.wait_open(name, deadline)
+            timeline = (self._catalog.known(name) or await self._catalog.reload(name)).active
             producer = self._parts.producers.of(self._catalog.storage(timeline.storage_id))
-            await producer.room(records.size, deadline)
+            if not producer.has_room(records.size):
+                await producer.wait_for_room(records.size, deadline)
             # From this look at the gate until the events are handed over nothing is awaited.
             if not self._gate.is_closed(name):
                 break
@@ -158,7 +167,7 @@ class Publisher:
                 fate.give_up(error)
                 break
         written = fate.outcomes.count(RecordOutcome.WRITTEN)
-        PUBLISHED.labels(timeline.event_type).inc(written)
+        self._count(timeline.event_type, written)
         return None if written == len(fate.outcomes) else fate.items()
 
     async def _send_left(self, timeline: Timeline, fate: Fate, deadline: float) -> Timeline:
