@@ -99,7 +99,7 @@ class RecordBatch:
         if offset is not None:
             self.offsets[partition] = offset
         if not self._left:
-            self.clean = not any([group.failures for group in self.groups.values()])
+            self.clean = not any(group.failures for group in self.groups.values())
             self.done.set_result(None)
 
     def refuse_from(self, first: int, error: KafkaError) -> None:

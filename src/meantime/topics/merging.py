@@ -20,6 +20,7 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class _Call(Generic[Item, Result]):
     items: Sequence[Item]
+    weight: int
     answer: asyncio.Future[list[Result]]
 
 
@@ -31,9 +32,12 @@ class Sizes(Generic[Item]):
     weigh: Callable[[Item], int] = lambda _: 0
     heaviest: int = 8 * 1024 * 1024
 
+    def weight(self, items: Sequence[Item]) -> int:
+        return sum(map(self.weigh, items))
+
     def pieces(self, items: Sequence[Item]) -> list[Sequence[Item]]:
         """Cut in order; an item that is too heavy alone is a piece of its own."""
-        if len(items) <= self.most and sum(map(self.weigh, items)) <= self.heaviest:
+        if len(items) <= self.most and self.weight(items) <= self.heaviest:
             return [items]
         cuts, start, weight = [0], 0, 0
         for index, item in enumerate(items):
@@ -62,13 +66,15 @@ class Merger(Generic[Item, Result]):
 
     async def submit(self, items: Sequence[Item]) -> list[Result]:
         """The results of these items; more than fit into a statement are run in pieces."""
+        if len(items) == 1:
+            return await self._enqueue(items)
         results: list[Result] = []
         for piece in self._sizes.pieces(items):
             results += await self._enqueue(piece)
         return results
 
     async def _enqueue(self, items: Sequence[Item]) -> list[Result]:
-        call: _Call[Item, Result] = _Call(items, asyncio.get_running_loop().create_future())
+        call: _Call[Item, Result] = _Call(items, self._sizes.weight(items), asyncio.get_running_loop().create_future())
         self._waiting.append(call)
         if self._free_lanes:
             self._free_lanes -= 1
@@ -87,7 +93,7 @@ class Merger(Generic[Item, Result]):
         size = weight = 0
         while self._waiting:
             size += len(self._waiting[0].items)
-            weight += sum(map(self._sizes.weigh, self._waiting[0].items))
+            weight += self._waiting[0].weight
             if batch and (size > self._sizes.most or weight > self._sizes.heaviest):
                 break
             batch.append(self._waiting.popleft())

@@ -102,13 +102,13 @@ def bucket_slices(bucket_count: int, consumers: Sequence[str]) -> dict[str, tupl
 
 def interleave(rooms: Sequence[int], limit: int) -> list[int]:
     """Whose turn it is, message by message: indexes into `rooms`, each as often as it has room, all in turn."""
-    if len(rooms) == 1:
-        return [0] * min(rooms[0], limit)
     turns: list[int] = []
-    left = list(rooms)
-    while len(turns) < limit and any(left):
-        for index, room in enumerate(left):
-            if room > 0 and len(turns) < limit:
-                left[index] = room - 1
-                turns.append(index)
-    return turns
+    left = [index for index, room in enumerate(rooms) if room > 0]
+    given = 0
+    while left and len(turns) < limit:
+        # All that are left have their turn as often as the one with the least room.
+        least = min(rooms[index] for index in left)
+        turns += left * min(least - given, -(-(limit - len(turns)) // len(left)))
+        given = least
+        left = [index for index in left if rooms[index] > given]
+    return turns[:limit]

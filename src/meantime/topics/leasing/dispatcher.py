@@ -87,7 +87,7 @@ class LeaseDispatcher:
     def leave(self, receiver: Receiver) -> None:
         if receiver in self._receivers:
             self._receivers.remove(receiver)
-        self.wake()
+            self.wake()
 
     async def stop(self) -> None:
         if self._task:
@@ -201,13 +201,14 @@ class LeaseDispatcher:
         full = time.monotonic() >= self._full_scan_at
         pulling = any(isinstance(receiver, PendingPull) for receiver, _ in receivers)
         buckets = None if pulling else self._shares.buckets
-        turns = interleave([room for _, room in receivers], MOST_AT_ONCE)
+        demands = _demands(receivers)
+        turns = interleave([demand.room for demand in demands], MOST_AT_ONCE)
         window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets, self._shares.exclusive)
         self._unknown_ms = NEVER_MS if self._unknown_ms <= now_ms else self._unknown_ms
         self._upcoming.forget()
         self._announced_ms = NEVER_MS
         began = time.monotonic()
-        leases = await self._messages.lease_due(topic, [_demand(*pair) for pair in receivers], turns, window, now_ms)
+        leases = await self._messages.lease_due(topic, demands, turns, window, now_ms)
         if full:
             self._plan_full_scan(began)
         self._floor_ms = min(self._announced_ms, (leases[0].due_at_ms if leases else now_ms) - FLOOR_MARGIN_MS)
@@ -282,12 +283,15 @@ class LeaseDispatcher:
 
     def _end_late_pulls(self) -> None:
         now_ms = self._clock.now_ms()
-        for receiver in list(self._receivers):
+        staying: list[Receiver] = []
+        for receiver in self._receivers:
             if isinstance(receiver, PendingPull):
                 if receiver.tried and receiver.deadline_ms <= now_ms:
                     receiver.offer([])
                 if receiver.answer.done():
-                    self._receivers.remove(receiver)
+                    continue
+            staying.append(receiver)
+        self._receivers = staying
 
     def _end_pulls(self, error: MeantimeError) -> None:
         for receiver in [receiver for receiver in self._receivers if isinstance(receiver, PendingPull)]:
@@ -328,6 +332,15 @@ class LeaseDispatcher:
             await self._wake.wait()
         finally:
             alarm.cancel()
+
+
+def _demands(receivers: list[tuple[Receiver, int]]) -> list[LeaseDemand]:
+    """What they ask for together: the pulls of one consumer are one demand."""
+    rooms: dict[tuple[str, int], int] = {}
+    for receiver, room in receivers:
+        key = receiver.consumer_id, receiver.lease_ms
+        rooms[key] = rooms.get(key, 0) + room
+    return [LeaseDemand(*key, room) for key, room in rooms.items()]
 
 
 def _demand(receiver: Receiver, room: int) -> LeaseDemand:
