@@ -34,6 +34,9 @@ class Records:
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", sum(map(len, self.values)))
 
+    def part(self, first: int, end: int) -> "Records":
+        return Records(self.values[first:end], self.partitions[first:end], self.keys[first:end])
+
     def select(self, indices: Sequence[int]) -> "Records":
         return Records(
             [self.values[index] for index in indices],
@@ -61,6 +64,7 @@ class RecordBatch:
     """Events on their way to one topic. `done` is set when each has its outcome; until then all count as FAILED."""
 
     __slots__ = (
+        "_all_groups",
         "_disowned",
         "_disturbances",
         "_left",
@@ -88,6 +92,7 @@ class RecordBatch:
         self._partitions = partitions
         self._size = size
         self._left = len(self.groups)
+        self._all_groups = self.groups
         self._disowned: str | None = None
 
     def group_done(self, partition: int, offset: int | None) -> None:
@@ -105,7 +110,7 @@ class RecordBatch:
     def refuse_from(self, first: int, error: KafkaError) -> None:
         """The client took the events before this one, and was not given those after it."""
         for value, partition in zip(self._values[first:], self._partitions[first:], strict=True):
-            self.groups[partition].refused(value, error)
+            self._all_groups[partition].refused(value, error)
 
     def abandon(self) -> None:
         """Wait no longer. Nothing of it will ever be said to be written, also not what has been reported already: who

@@ -7,12 +7,12 @@ becomes one future. What is in flight is bounded in bytes; whoever finds no room
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
 from meantime.kafka.batch import RecordBatch, Records
@@ -24,10 +24,15 @@ log = structlog.get_logger(__name__)
 MAX_RECORD_BYTES = 1_040_000
 """What a producer takes for one record: an event at its limit with its enrichment, below Kafka's usual 1,048,588."""
 
+HANDED_OVER_AT_ONCE = 1000
+"""More events than these are handed over with pauses for others: each takes one or two microseconds."""
 _POLL_FIRST = 0.001
 _POLL_MOST = 0.02
 _POLL_IDLE = 1.0
 _CLOSE_WITHIN = 5.0
+
+Reports = Mapping[int, Callable[[KafkaError | None, Message], None]]
+"""Who hears of what was written, for each partition."""
 
 
 class StorageProducer:
@@ -80,26 +85,46 @@ class StorageProducer:
                     f"storage {self.storage.id!r} takes events more slowly than they are published", retry_after=1
                 ) from None
 
-    def send(self, topic: str, records: Records) -> RecordBatch:
-        """Hand the events over in their order; never waits. See `has_room` first."""
-        batch = RecordBatch(self, records.values, records.partitions, records.size)
+    def begin(self, records: Records) -> RecordBatch:
+        """A batch that is about to be handed over. See `has_room` first."""
         self._in_flight += records.size
         self._batches += 1
-        self._hand_over(topic, records, batch)
-        self._hasten()
-        return batch
+        return RecordBatch(self, records.values, records.partitions, records.size)
 
-    def _hand_over(self, topic: str, records: Records, batch: RecordBatch) -> None:
+    def hand_over(self, topic: str, records: Records, batch: RecordBatch) -> None:
+        """The events of a new batch, in their order; never waits."""
+        on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
+        self._produce(topic, records, batch, 0, on_delivery)
+
+    async def hand_over_with_pauses(self, topic: str, records: Records, batch: RecordBatch) -> None:
+        """The same for many events: others have their turn in between. Whoever gives up before the end, or lets the batch
+        go, has not sent the rest."""
+        on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
+        taken, count = 0, len(records.values)
+        try:
+            while taken < count and not batch.done.done():
+                if not self._produce(topic, records.part(taken, taken + HANDED_OVER_AT_ONCE), batch, taken, on_delivery):
+                    taken = count
+                taken = min(count, taken + HANDED_OVER_AT_ONCE)
+                await asyncio.sleep(0)
+        finally:
+            if taken < count:
+                batch.refuse_from(taken, KafkaError(KafkaError._PURGE_QUEUE, "not sent any more"))
+
+    def _produce(self, topic: str, records: Records, batch: RecordBatch, first: int, on_delivery: Reports) -> bool:
         """What the client does not take gets its report at once, so that a batch always completes. Nothing is made for each
         event: what lives until the reports come would keep the garbage collector busy."""
-        produce, taken = self._producer.produce, 0
-        on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
+        produce, taken = self._producer.produce, first
         try:
             for value, partition, key in zip(records.values, records.partitions, records.keys or repeat(None), strict=False):
                 produce(topic, value, key, partition, on_delivery[partition])
                 taken += 1
         except (KafkaException, BufferError) as error:
             batch.refuse_from(taken, _as_kafka_error(error))
+            return False
+        finally:
+            self._hasten()
+        return True
 
     def release(self, size: int) -> None:
         self._in_flight -= size

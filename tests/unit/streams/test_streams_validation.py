@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from meantime.errors import Invalid, Malformed
 from meantime.streams.catalog.declarations import declare, redeclare
 from meantime.streams.model import EventType
-from meantime.streams.publishing.records import MAX_EVENT_BYTES, BatchRejected, RecordBuilder, split
+from meantime.streams.publishing.records import MAX_EVENT_BYTES, BatchRejected, RecordBuilder
+from meantime.streams.publishing.splitting import split
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

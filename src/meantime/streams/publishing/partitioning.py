@@ -37,7 +37,10 @@ def anywhere(count: int, partitions: int) -> list[int]:
     first, used = int(random.random() * partitions), min(count, partitions)
     if count == 1:
         return [first]
-    return [(first + place * used // count) % partitions for place in range(count)]
+    spread: list[int] = []
+    for place in range(used):
+        spread += [(first + place) % partitions] * ((place + 1) * count // used - place * count // used)
+    return spread
 
 
 def key_paths(event_type: EventType) -> tuple[tuple[str, ...], ...]:

@@ -17,13 +17,14 @@ from meantime.clock import Clock
 from meantime.coordination.liveness import SessionLiveness
 from meantime.errors import MeantimeError, NotFound, Unavailable
 from meantime.kafka.batch import RecordBatch, RecordOutcome, Records
-from meantime.kafka.producer import Producers
+from meantime.kafka.producer import HANDED_OVER_AT_ONCE, Producers
 from meantime.metrics import REGISTRY
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.publishing.gate import PublishGate
 from meantime.streams.publishing.records import BatchItemResponse, RecordBuilder, eid_of
 from meantime.streams.publishing.refusals import Advice, Refusals, resendable
+from meantime.streams.publishing.splitting import PIECE_BYTES
 from meantime.streams.switching.acknowledged import AcknowledgedOffsets
 from meantime.streams.switching.store import SwitchStore
 
@@ -98,7 +99,11 @@ class Publisher:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
         deadline = time.monotonic() + self._parts.wait_for
         entry = self._catalog.known(name) or await self._catalog.reload(name)
-        records = self._builder(entry.event_type).records(body, flow_id, self._parts.clock.now_ms())
+        builder, now_ms = self._builder(entry.event_type), self._parts.clock.now_ms()
+        if len(body) < PIECE_BYTES:
+            records = builder.records(body, flow_id, now_ms)
+        else:
+            records = await builder.records_with_pauses(body, flow_id, now_ms)
         if not records.values:
             return None
         timeline, batch = await self._send(name, records, deadline)
@@ -127,12 +132,16 @@ class Publisher:
             producer = self._parts.producers.of(self._catalog.storage(timeline.storage_id))
             if not producer.has_room(records.size):
                 await producer.wait_for_room(records.size, deadline)
-            # From this look at the gate until the events are handed over nothing is awaited.
+            # Between this look at the gate and entering it nothing is awaited.
             if not self._gate.is_closed(name):
                 break
         flight = self._gate.enter(name)
         try:
-            batch = flight.batch = producer.send(timeline.topic, records)
+            batch = flight.batch = producer.begin(records)
+            if len(records.values) <= HANDED_OVER_AT_ONCE:
+                producer.hand_over(timeline.topic, records, batch)
+            else:
+                await producer.hand_over_with_pauses(timeline.topic, records, batch)
             await batch.done
             self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:

@@ -3,30 +3,27 @@
 Validating, partitioning and enriching are stages; each looks at every event, and if any fails there the whole batch is
 rejected with one item per event and nothing is written. The rules of an event type are compiled once into a
 `RecordBuilder`. Where they ask nothing of an event, it is never parsed: its bytes are cut out of the body and written as
-they are.
+they are. A large body is worked on in steps, so that others need not wait for all of it.
 """
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 
 from meantime.clock import rfc3339
-from meantime.errors import Malformed
 from meantime.kafka.batch import Records
 from meantime.streams.model import UNDEFINED, EventType
 from meantime.streams.publishing.enrichment import Enrichment
 from meantime.streams.publishing.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
+from meantime.streams.publishing.splitting import split, split_in_steps
+from meantime.streams.publishing.steps import Steps, at_once, slices, with_pauses
 from meantime.streams.publishing.validation import Validation
 
 MAX_EVENT_BYTES = 999_000
 
-_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
-_OPENING_BRACE = 0x7B
-_FIRST_BYTE = itemgetter(0)
 
 Event = dict[str, Any]
 
@@ -48,22 +45,6 @@ class BatchRejected(Exception):
         self.items = items
 
 
-def split(body: bytes) -> list[bytes]:
-    """The events of a body, each as the bytes that were sent."""
-    try:
-        str(body, "utf-8")
-        events = list(map(bytes, _split(body)))
-    except UnicodeDecodeError as error:
-        raise Malformed(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
-    except msgspec.ValidationError:
-        raise Malformed("the body must be a JSON array of events") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Malformed(f"the body is not JSON: {error}") from None
-    if not {_OPENING_BRACE}.issuperset(map(_FIRST_BYTE, events)):
-        raise Malformed("every event must be a JSON object")
-    return events
-
-
 class RecordBuilder:
     """The rules of one event type, ready to be applied."""
 
@@ -77,22 +58,40 @@ class RecordBuilder:
         self._untouched = self._validation.trivial and not (self._partition or self._enriches or self._compacts)
 
     def records(self, body: bytes, flow_id: str, now_ms: int) -> Records:
+        """All at once: for a body that takes no time to speak of."""
         sent = split(body)
+        records = self._as_sent(sent)
+        return at_once(self._built(sent, flow_id, now_ms)) if records is None else records
+
+    async def records_with_pauses(self, body: bytes, flow_id: str, now_ms: int) -> Records:
+        sent = await with_pauses(split_in_steps(body))
+        records = self._as_sent(sent)
+        return await with_pauses(self._built(sent, flow_id, now_ms)) if records is None else records
+
+    def _as_sent(self, sent: list[bytes]) -> Records | None:
+        """Where nothing is asked of them."""
         if self._untouched and max(map(len, sent), default=0) <= MAX_EVENT_BYTES:
             return Records(sent, anywhere(len(sent), self._partitions))
-        events = self._validated(sent)
-        partitions = self._partitioned(events)
-        keys = [self._key(event) for event in events] if self._compacts else ()
-        return Records(self._enriched(sent, events, partitions, flow_id, now_ms), partitions, keys)
+        return None
 
-    def _validated(self, sent: list[bytes]) -> list[Event]:
+    def _built(self, sent: list[bytes], flow_id: str, now_ms: int) -> Steps[Records]:
+        events = yield from self._validated(sent)
+        partitions = yield from self._partitioned(events)
+        keys = [self._key(event) for event in events] if self._compacts else ()
+        yield
+        values = yield from self._enriched(sent, events, partitions, flow_id, now_ms)
+        return Records(values, partitions, keys)
+
+    def _validated(self, sent: list[bytes]) -> Steps[list[Event]]:
         faults: dict[int, str] = {}
         events: list[Event] = []
-        for index, raw in enumerate(sent):
-            event, fault = self._read(raw)
-            events.append(event)
-            if fault is not None:
-                faults[index] = fault
+        for first, some in slices(sent):
+            for index, raw in enumerate(some, first):
+                event, fault = self._read(raw)
+                events.append(event)
+                if fault is not None:
+                    faults[index] = fault
+            yield
         if faults:
             raise BatchRejected(items(events, faults, "validating"))
         return events
@@ -106,10 +105,10 @@ class RecordBuilder:
             return event, f"the event has {len(raw)} bytes; at most {MAX_EVENT_BYTES} are allowed"
         return event, self._validation.fault(event)
 
-    def _partitioned(self, events: list[Event]) -> list[int]:
+    def _partitioned(self, events: list[Event]) -> Steps[list[int]]:
         if self._partition is None:
             return anywhere(len(events), self._partitions)
-        return _each(events, self._partition, "partitioning")
+        return (yield from _each(events, self._partition, "partitioning"))
 
     def _key(self, event: Event) -> bytes:
         """Compacted topics take no record without a key; one that names none is kept for ever."""
@@ -123,25 +122,29 @@ class RecordBuilder:
 
     def _enriched(
         self, sent: list[bytes], events: list[Event], partitions: list[int], flow_id: str, now_ms: int
-    ) -> list[bytes]:
+    ) -> Steps[list[bytes]]:
         if not self._enriches:
             return sent
         version = str(self.event_type.document["schema"].get("version", "1.0.0"))
         enrichment = Enrichment(self.event_type.name, rfc3339(now_ms), flow_id, version)
-        return [
-            enrichment.enrich(raw, event["metadata"], partition)
-            for raw, event, partition in zip(sent, events, partitions, strict=True)
-        ]
+        values: list[bytes] = []
+        for first, some in slices(sent):
+            for index, raw in enumerate(some, first):
+                values.append(enrichment.enrich(raw, events[index]["metadata"], partitions[index]))
+            yield
+        return values
 
 
-def _each(events: list[Event], decide: Callable[[Event], int], step: str) -> list[int]:
+def _each(events: list[Event], decide: Callable[[Event], int], step: str) -> Steps[list[int]]:
     faults: dict[int, str] = {}
     decided: list[int] = []
-    for index, event in enumerate(events):
-        try:
-            decided.append(decide(event))
-        except NoPartition as error:
-            faults[index] = str(error)
+    for first, some in slices(events):
+        for index, event in enumerate(some, first):
+            try:
+                decided.append(decide(event))
+            except NoPartition as error:
+                faults[index] = str(error)
+        yield
     if faults:
         raise BatchRejected(items(events, faults, step))
     return decided
