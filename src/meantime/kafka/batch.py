@@ -11,14 +11,15 @@ Reports come one by one and are only counted; which event failed is worked out a
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from confluent_kafka import KafkaError, Message
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_COUNTED_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,32 @@ class Records:
 
     values: Sequence[bytes]
     partitions: Sequence[int]
-    keys: Sequence[bytes | None] = ()
-    size: int = field(init=False)
+    keys: Sequence[bytes | None]
+    size: int
     """Bytes of all values."""
+    counts: Mapping[int, int]
+    """How many go to each partition."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", sum(map(len, self.values)))
+    @classmethod
+    def of(cls, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None] = ()) -> "Records":
+        if len(values) == 1:
+            return cls(values, partitions, keys, len(values[0]), {partitions[0]: 1})
+        return cls(values, partitions, keys, sum(map(len, values)), Counter(partitions))
 
-    def part(self, first: int, end: int) -> "Records":
-        return Records(self.values[first:end], self.partitions[first:end], self.keys[first:end])
+    @classmethod
+    def in_steps(
+        cls, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]
+    ) -> Generator[None, None, "Records"]:
+        """The same for very many; yields every now and then."""
+        size, counts = 0, Counter[int]()
+        for first in range(0, len(values), _COUNTED_AT_ONCE):
+            size += sum(map(len, values[first : first + _COUNTED_AT_ONCE]))
+            counts.update(partitions[first : first + _COUNTED_AT_ONCE])
+            yield
+        return cls(values, partitions, keys, size, counts)
 
     def select(self, indices: Sequence[int]) -> "Records":
-        return Records(
+        return Records.of(
             [self.values[index] for index in indices],
             [self.partitions[index] for index in indices],
             [self.keys[index] for index in indices] if self.keys else (),
@@ -78,19 +93,18 @@ class RecordBatch:
         "offsets",
     )
 
-    def __init__(self, producer: BatchProducer, values: Sequence[bytes], partitions: Sequence[int], size: int) -> None:
+    def __init__(self, producer: BatchProducer, records: Records) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.clean = False
         """Every event is written."""
         self.offsets: dict[int, int] = {}
         """The last offset that was acknowledged in each partition."""
-        counts = Counter(partitions) if len(partitions) > 1 else dict.fromkeys(partitions, 1)
-        self.groups = {partition: PartitionReports(self, partition, count) for partition, count in counts.items()}
+        self.groups = {partition: PartitionReports(self, partition, count) for partition, count in records.counts.items()}
         self._producer = producer
         self._disturbances = producer.disturbances
-        self._values = values
-        self._partitions = partitions
-        self._size = size
+        self._values = records.values
+        self._partitions = records.partitions
+        self._size = records.size
         self._left = len(self.groups)
         self._all_groups = self.groups
         self._disowned: str | None = None

@@ -89,12 +89,12 @@ class StorageProducer:
         """A batch that is about to be handed over. See `has_room` first."""
         self._in_flight += records.size
         self._batches += 1
-        return RecordBatch(self, records.values, records.partitions, records.size)
+        return RecordBatch(self, records)
 
     def hand_over(self, topic: str, records: Records, batch: RecordBatch) -> None:
         """The events of a new batch, in their order; never waits."""
         on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
-        self._produce(topic, records, batch, 0, on_delivery)
+        self._produce(topic, records, batch, on_delivery, 0, len(records.values))
 
     async def hand_over_with_pauses(self, topic: str, records: Records, batch: RecordBatch) -> None:
         """The same for many events: others have their turn in between. Whoever gives up before the end, or lets the batch
@@ -103,20 +103,20 @@ class StorageProducer:
         taken, count = 0, len(records.values)
         try:
             while taken < count and not batch.done.done():
-                if not self._produce(topic, records.part(taken, taken + HANDED_OVER_AT_ONCE), batch, taken, on_delivery):
-                    taken = count
-                taken = min(count, taken + HANDED_OVER_AT_ONCE)
+                end = min(count, taken + HANDED_OVER_AT_ONCE)
+                taken = end if self._produce(topic, records, batch, on_delivery, taken, end) else count
                 await asyncio.sleep(0)
         finally:
             if taken < count:
                 batch.refuse_from(taken, KafkaError(KafkaError._PURGE_QUEUE, "not sent any more"))
 
-    def _produce(self, topic: str, records: Records, batch: RecordBatch, first: int, on_delivery: Reports) -> bool:
-        """What the client does not take gets its report at once, so that a batch always completes. Nothing is made for each
-        event: what lives until the reports come would keep the garbage collector busy."""
+    def _produce(self, topic: str, records: Records, batch: RecordBatch, on_delivery: Reports, first: int, end: int) -> bool:
+        """Those from `first` to `end`. What the client does not take gets its report at once, so that a batch always
+        completes. Nothing is made for each event: what lives until the reports come keeps the garbage collector busy."""
         produce, taken = self._producer.produce, first
         try:
-            for value, partition, key in zip(records.values, records.partitions, records.keys or repeat(None), strict=False):
+            keys = records.keys[first:end] or repeat(None)
+            for value, partition, key in zip(records.values[first:end], records.partitions[first:end], keys, strict=False):
                 produce(topic, value, key, partition, on_delivery[partition])
                 taken += 1
         except (KafkaException, BufferError) as error:

@@ -1,11 +1,12 @@
 """Which event a report is about, and what it means."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError
 
-from meantime.kafka.batch import PartitionReports, RecordBatch, RecordOutcome
+from meantime.kafka.batch import PartitionReports, RecordBatch, RecordOutcome, Records
 
 W, R, F, M = RecordOutcome.WRITTEN, RecordOutcome.REFUSED, RecordOutcome.FAILED, RecordOutcome.MISSING
 
@@ -35,7 +36,8 @@ class Report:
 
 def batch(*partitions: int, values: list[bytes] | None = None) -> tuple[Carrier, RecordBatch, dict[int, PartitionReports]]:
     carrier = Carrier()
-    made = RecordBatch(carrier, values or [b"%d" % index for index in range(len(partitions))], partitions, size=10)
+    records = Records.of(values or [b"%d" % index for index in range(len(partitions))], partitions)
+    made = RecordBatch(carrier, replace(records, size=10))
     return carrier, made, dict(made.groups)
 
 

@@ -18,7 +18,7 @@ from meantime.streams.model import UNDEFINED, EventType
 from meantime.streams.publishing.enrichment import Enrichment
 from meantime.streams.publishing.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
 from meantime.streams.publishing.splitting import split, split_in_steps
-from meantime.streams.publishing.steps import Steps, at_once, slices, with_pauses
+from meantime.streams.publishing.steps import STEP_ITEMS, Steps, at_once, slices, with_pauses
 from meantime.streams.publishing.validation import Validation
 
 MAX_EVENT_BYTES = 999_000
@@ -60,27 +60,26 @@ class RecordBuilder:
     def records(self, body: bytes, flow_id: str, now_ms: int) -> Records:
         """All at once: for a body that takes no time to speak of."""
         sent = split(body)
-        records = self._as_sent(sent)
-        return at_once(self._built(sent, flow_id, now_ms)) if records is None else records
+        if self._untouched and max(map(len, sent), default=0) <= MAX_EVENT_BYTES:
+            return Records.of(sent, anywhere(len(sent), self._partitions))
+        return at_once(self._built(sent, flow_id, now_ms))
 
     async def records_with_pauses(self, body: bytes, flow_id: str, now_ms: int) -> Records:
         sent = await with_pauses(split_in_steps(body))
-        records = self._as_sent(sent)
-        return await with_pauses(self._built(sent, flow_id, now_ms)) if records is None else records
-
-    def _as_sent(self, sent: list[bytes]) -> Records | None:
-        """Where nothing is asked of them."""
-        if self._untouched and max(map(len, sent), default=0) <= MAX_EVENT_BYTES:
-            return Records(sent, anywhere(len(sent), self._partitions))
-        return None
+        return await with_pauses(self._built(sent, flow_id, now_ms))
 
     def _built(self, sent: list[bytes], flow_id: str, now_ms: int) -> Steps[Records]:
+        if self._untouched and (yield from _longest(sent)) <= MAX_EVENT_BYTES:
+            return (yield from Records.in_steps(sent, anywhere(len(sent), self._partitions), ()))
         events = yield from self._validated(sent)
         partitions = yield from self._partitioned(events)
         keys = [self._key(event) for event in events] if self._compacts else ()
         yield
         values = yield from self._enriched(sent, events, partitions, flow_id, now_ms)
-        return Records(values, partitions, keys)
+        while events:  # to let go of very many takes its time too
+            del events[-STEP_ITEMS:]
+            yield
+        return (yield from Records.in_steps(values, partitions, keys))
 
     def _validated(self, sent: list[bytes]) -> Steps[list[Event]]:
         faults: dict[int, str] = {}
@@ -133,6 +132,14 @@ class RecordBuilder:
                 values.append(enrichment.enrich(raw, events[index]["metadata"], partitions[index]))
             yield
         return values
+
+
+def _longest(sent: list[bytes]) -> Steps[int]:
+    longest = 0
+    for _, some in slices(sent):
+        longest = max(longest, *map(len, some))
+        yield
+    return longest
 
 
 def _each(events: list[Event], decide: Callable[[Event], int], step: str) -> Steps[list[int]]:

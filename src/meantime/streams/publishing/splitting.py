@@ -64,7 +64,10 @@ def split_in_steps(body: bytes) -> Steps[list[bytes]]:
             look_from, tries = border.end(), tries + 1
     last = body[start:].rstrip(b" \t\r\n")
     piece = _events(last[:-1]) if last.endswith(b"]") else None
-    return split(body) if piece is None else events + piece
+    if piece is None:
+        return split(body)
+    events += piece
+    return events
 
 
 def _events(piece: bytes) -> list[bytes] | None:
