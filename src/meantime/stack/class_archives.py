@@ -28,8 +28,9 @@ from meantime.stack.services import kafka, zookeeper
 
 SERVICES = ("zookeeper", "kafka", "futures")
 """Kinds of processes for which an archive can be made."""
-READY_WITHIN = 90.0
-SPARK_WITHIN = 300.0
+READY_WITHIN = 300.0
+SPARK_WITHIN = 600.0
+"""Far more than it takes: others may have become busy again, and go first."""
 IDLE_WITHIN = 3600.0
 IDLE = "--when-idle"
 
@@ -46,7 +47,7 @@ def archives_spec(folder: Folder, java: Java, specs: Sequence[Spec]) -> Spec:
         once=True,
         late=True,
         optional=True,
-        ready_within=IDLE_WITHIN + 1800.0,
+        ready_within=IDLE_WITHIN + 3600.0,
     )
 
 
@@ -116,10 +117,12 @@ def _serve(service: Spec, option: str) -> None:
     program, *arguments = service.command
     with _started([program, option, *arguments], service.env) as process:
         deadline = time.monotonic() + READY_WITHIN
-        while service.probe() is not None and process.poll() is None and time.monotonic() < deadline:
+        while service.probe() is not None and process.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(service.name, READY_WITHIN)
             time.sleep(0.1)
         process.terminate()
-        process.wait(service.stop_within)
+        process.wait(READY_WITHIN)
 
 
 @contextmanager

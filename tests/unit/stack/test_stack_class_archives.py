@@ -1,4 +1,5 @@
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,16 @@ def test_an_archive_that_was_cut_short_is_made_anew(archive):
     archive.make(lambda folder, option: "no such path")
     assert not archive.is_missing()
     assert archive.file().read_bytes() == b""
+
+
+def test_a_trial_that_had_no_time_is_repeated(archive):
+    def never_ready(folder: Path, option: str) -> str:
+        raise subprocess.TimeoutExpired("kafka", 1.0)
+
+    archive.make(never_ready)
+    assert archive.is_missing()
+    archive.make(lambda folder, option: "no such path")
+    assert not archive.is_missing()
 
 
 def test_a_trial_that_fails_is_not_repeated(archive):

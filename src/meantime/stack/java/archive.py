@@ -3,7 +3,7 @@
 An archive is made once per user, of the classes that a trial run has loaded, and kept in the cache under the name of what
 it was made of: which Java, which jars. Java checks that again whenever it starts, and goes without an archive that does not
 fit. What Java does not notice is one that was cut short: its size is kept beside it, and one of another size is made anew.
-An empty one says that this Java could not make it.
+An empty one says that this Java could not make it; that there was no time for it says nothing, and it is tried again.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,9 +58,13 @@ class ClassArchive:
                 shutil.rmtree(left, ignore_errors=True)
             with tempfile.TemporaryDirectory(dir=file.parent, prefix=TRIAL) as folder:
                 listed, made = Path(folder) / "classes", Path(folder) / "made"
-                with suppress(OSError, subprocess.SubprocessError):
+                try:
                     path = trial(Path(folder), f"-XX:DumpLoadedClassList={listed}")
                     self._dump(path, listed, made)
+                except subprocess.TimeoutExpired:
+                    return
+                except (OSError, subprocess.SubprocessError):
+                    made.unlink(missing_ok=True)
                 made.touch()
                 publish_file(_size_of(file), str(made.stat().st_size).encode(), mode=0o644)
                 made.rename(file)
