@@ -108,7 +108,7 @@ class TimersMonitor:
         while True:
             with suppress(StorageUnavailable):
                 status = await self.status()
-                _export(status)
+                export(status)
                 self._log_alarms(alarms(status))
             await asyncio.sleep(WATCH_EVERY)
 
@@ -168,7 +168,8 @@ def _dispatchers(reports: list[Reported]) -> DispatcherStatus:
     return DispatcherStatus(len(found), sum(report.held for report in found), lateness)
 
 
-def _export(status: TimersStatus) -> None:
+def export(status: TimersStatus) -> None:
+    """As metrics of this node."""
     AGE.set((status.oscillator.age_ms or 0) / 1000)
     BATCH.set((status.futures.batch_ms or 0) / 1000)
     ROWS.set(status.futures.state_rows or 0)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from meantime.kafka.settings import Storage
+from meantime.metrics import REGISTRY
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.timers.dispatching.background_work import state_by_ledger
 from meantime.timers.dispatching.held_timers import HeldTimer
@@ -22,6 +23,7 @@ from meantime.timers.status import (
     OscillatorStatus,
     TimersStatus,
     alarms,
+    export,
 )
 
 S = 1_700_000_000
@@ -149,3 +151,10 @@ def test_alarms_are_for_silence_differences_and_what_is_overdue():
 
 def test_identities_are_pairs():
     assert TimerId("a", 1) == ("a", 1)
+
+
+def test_a_node_exports_what_the_spark_job_has_reported():
+    oscillator, dispatcher = OscillatorStatus("o", S, 900, 5), DispatcherStatus(1, 0, LatenessStatus(0, 0))
+    export(TimersStatus(oscillator, FuturesStatus(800, 1234, 7, 2500), dispatcher, LedgerStatus(0, 0, 0, 0, 0, 0, 0, 0)))
+    names = ("batch_seconds", "state_rows", "lag", "age_seconds")
+    assert [REGISTRY.get_sample_value(f"meantime_timers_futures_{name}") for name in names] == [0.8, 1234, 7, 2.5]
