@@ -47,6 +47,8 @@ class Child:
                 break
             except StackError as error:
                 if self.spec.optional:
+                    await self._end_slow()
+                    self._note("down")
                     self._say("note", f"did not work: {_why(error)}")
                     return
                 if not left or self.spec.once:

@@ -34,6 +34,7 @@ async def test_a_process_that_runs_to_its_end_tells_the_last_line_of_its_log(
 async def test_an_optional_process_that_fails_is_noted_and_another_one_is_an_error(folder: Path) -> None:
     told: list[Event] = []
     await once(folder, "raise SystemExit(3)", told, optional=True).start()
+    assert StateFile(Folder(folder)).state.processes == ()
     assert (told[-1].kind, told[-1].detail) == ("note", "did not work: ended with exit code 3")
     with pytest.raises(StackError, match="test did not come up: ended with exit code 3"):
         await once(folder, "raise SystemExit(3)", told).start()
