@@ -51,7 +51,7 @@ class OpenStreams:
         writer.write(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         if head[9:12] != b"200":
-            raise RuntimeError(f"{path} was answered with {head[9:12].decode()}")
+            raise RuntimeError(f"{path} was answered with {head[9:12].decode()}: {(await reader.read(1000)).decode()}")
         self._readers.append(asyncio.create_task(self._read(reader)))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:

@@ -9,13 +9,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from meantime.errors import Unavailable
 
 log = structlog.get_logger(__name__)
+
+Answer = TypeVar("Answer")
 
 AGAIN_AFTER = 5.0
 """Seconds between cancellations; longer than a task needs to clean up."""
@@ -75,6 +78,31 @@ class TaskSet:
     async def finished(self) -> None:
         """Wait until all that were started by now are done."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class SharedCalls(Generic[Answer]):
+    """One call for all who ask for the same thing at the same time: each gets its answer, or its error."""
+
+    def __init__(self, call: Callable[[str], Coroutine[Any, Any, Answer]]) -> None:
+        self._call = call
+        self._running: dict[str, asyncio.Task[Answer]] = {}
+
+    async def ask(self, name: str) -> Answer:
+        task = self._running.get(name)
+        if task is None:
+            task = self._running[name] = asyncio.create_task(self._call(name), name=f"ask for {name}")
+            task.add_done_callback(partial(self._done, name))
+        return await asyncio.shield(task)
+
+    def forget(self, name: str) -> None:
+        """Whoever asks from now on does not share what is being asked for now."""
+        self._running.pop(name, None)
+
+    def _done(self, name: str, task: "asyncio.Task[Answer]") -> None:
+        if self._running.get(name) is task:
+            del self._running[name]
+        if not task.cancelled():
+            task.exception()  # those who asked are told, if they are still there
 
 
 @dataclass(frozen=True, slots=True)

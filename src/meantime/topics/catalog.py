@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from meantime.clock import Clock
 from meantime.errors import Conflict, Invalid, NotFound
 from meantime.names import check_identifier, is_identifier
+from meantime.tasks import SharedCalls
 from meantime.topics.model import Topic
 from meantime.topics.settings import SettingsChange, applied, check
 from meantime.topics.storage.directory import DeletedTopic, TopicStore
@@ -32,6 +33,7 @@ class TopicCatalog:
         self._notifications = notifications
         self._cached: dict[str, _Cached] = {}
         self._names: dict[int, str] = {}
+        self._readings = SharedCalls(self.reload)
         self.deletion = asyncio.Event()
         """Set when a topic was deleted here: its messages can be removed."""
         notifications.subscribe(self._on_notification)
@@ -40,7 +42,7 @@ class TopicCatalog:
         cached = self._cached.get(name)
         if cached and time.monotonic() < cached.until:
             return cached.topic
-        return await self.reload(name)
+        return await self._readings.ask(name)
 
     async def reload(self, name: str) -> Topic:
         """As it is in the database now."""
@@ -107,6 +109,7 @@ class TopicCatalog:
 
     def forget(self, name: str) -> None:
         self._cached.pop(name, None)
+        self._readings.forget(name)
 
     def _on_notification(self, notification: Notification | None) -> None:
         if notification is None:

@@ -18,6 +18,7 @@ from meantime.kafka.settings import Storage
 from meantime.names import EVENT_TYPE
 from meantime.streams.catalog.store import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
 from meantime.streams.model import EventType, Timeline
+from meantime.tasks import SharedCalls
 
 _HEAR_WITHIN = 0.5
 
@@ -57,6 +58,7 @@ class Catalog:
         self._changes: dict[str, asyncio.Event] = {}
         self._expected: dict[str, asyncio.Event] = {}
         self._storages: dict[str, Storage] = {}
+        self._readings = SharedCalls(self.reload)
         self._storages_stale = True
         self.storages_changed = asyncio.Event()
         news.subscribe(EVENT_TYPES_CHANNEL, self._on_event_type_changed)
@@ -70,7 +72,10 @@ class Catalog:
         return (await self.entry(name)).timelines
 
     async def entry(self, name: str) -> CatalogEntry:
-        return self.known(name) or await self.reload(name)
+        known = self.known(name)
+        if known is not None:
+            return known
+        return await (self._readings.ask(name) if self._news.connected else self.reload(name))
 
     def known(self, name: str) -> CatalogEntry | None:
         """What need not be asked for, because it has been read and nobody has told of a change."""

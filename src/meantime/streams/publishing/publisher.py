@@ -98,7 +98,7 @@ class Publisher:
     async def publish(self, name: str, body: bytes, flow_id: str) -> list[BatchItemResponse] | None:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
         deadline = time.monotonic() + self._parts.wait_for
-        entry = self._catalog.known(name) or await self._catalog.reload(name)
+        entry = self._catalog.known(name) or await self._catalog.entry(name)
         builder, now_ms = self._builder(entry.event_type), self._parts.clock.now_ms()
         if len(body) < PIECE_BYTES:
             records = builder.records(body, flow_id, now_ms)
@@ -128,7 +128,7 @@ class Publisher:
         while True:
             if self._gate.is_closed(name):
                 await self._gate.wait_open(name, deadline)
-            timeline = (self._catalog.known(name) or await self._catalog.reload(name)).active
+            timeline = (self._catalog.known(name) or await self._catalog.entry(name)).active
             producer = self._parts.producers.of(self._catalog.storage(timeline.storage_id))
             if not producer.has_room(records.size):
                 await producer.wait_for_room(records.size, deadline)

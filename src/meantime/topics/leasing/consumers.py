@@ -2,36 +2,35 @@
 
 A consumer has one stream per topic in the whole cluster. Its registration says so; it is renewed every two seconds, and a
 consumer whose node has been silent for eight counts as gone. A node that finds its registration taken over ends the stream.
-Pulls are noted, not claimed. From the registrations every node gives the same buckets to the same consumers.
+Pulls are noted, not claimed. From the registrations every node gives the same buckets to the same consumers. Many that come
+or go at the same time are registered together.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from meantime.clock import Clock
 from meantime.errors import Conflict, Unavailable
 from meantime.topics.leasing.receivers import LeaseStream
+from meantime.topics.merging import Merger
 from meantime.topics.model import Consumer, Topic
-from meantime.topics.storage.directory import ConsumerRegistry
+from meantime.topics.storage.directory import ConsumerKey, ConsumerRegistry
 from meantime.topics.storage.notifications import ConsumersChanged, Notification, Notifications
 
 HEARTBEAT_EVERY = 2.0
 SILENT_FOR_MS = 8_000
 PULLING_FOR = 10.0
 
-Key = tuple[int, str]
-"""(topic_id, consumer_id)"""
-
 
 @dataclass(slots=True)
 class _Here:
     """What goes on at this node. A stream that is `claiming` is not registered yet."""
 
-    streams: dict[Key, LeaseStream] = field(default_factory=dict)
-    claiming: set[Key] = field(default_factory=set)
-    pulls: dict[Key, float] = field(default_factory=dict)
+    streams: dict[ConsumerKey, LeaseStream] = field(default_factory=dict)
+    claiming: set[ConsumerKey] = field(default_factory=set)
+    pulls: dict[ConsumerKey, float] = field(default_factory=dict)
 
 
 class Consumers:
@@ -46,6 +45,9 @@ class Consumers:
         self._outdated = True
         self._unnoted = False
         self._just_started = True
+        self._claims: Merger[tuple[ConsumerKey, int], bool] = Merger(self._claim_all, lanes=1)
+        self._releases: Merger[ConsumerKey, None] = Merger(self._release_all, lanes=1)
+        self._looks: Merger[None, None] = Merger(self._look, lanes=1)
         self.on_change: Callable[[], None] = lambda: None
         notifications.subscribe(self._on_notification)
 
@@ -61,23 +63,31 @@ class Consumers:
             raise Conflict(f"consumer {stream.consumer_id!r} has a stream of topic {topic.name!r} already")
         await self._changed()
 
-    async def _claim(self, key: Key, stream: LeaseStream) -> bool:
-        now_ms = self._clock.now_ms()
+    async def _claim(self, key: ConsumerKey, stream: LeaseStream) -> bool:
         claimed = False
         self._here.claiming.add(key)
         try:
-            claimed = await self._registry.claim(*key, stream.buffer, now_ms, now_ms - SILENT_FOR_MS)
+            (claimed,) = await self._claims.submit([(key, stream.buffer)])
         finally:
             self._here.claiming.discard(key)
             if not claimed:
                 del self._here.streams[key]
         return claimed
 
+    async def _claim_all(self, streams: Sequence[tuple[ConsumerKey, int]]) -> list[bool]:
+        now_ms = self._clock.now_ms()
+        claimed = await self._registry.claim(dict(streams), now_ms, now_ms - SILENT_FOR_MS)
+        return [key in claimed for key, _ in streams]
+
+    async def _release_all(self, keys: Sequence[ConsumerKey]) -> list[None]:
+        await self._registry.release(set(keys))
+        return [None] * len(keys)
+
     async def release(self, topic: Topic, stream: LeaseStream) -> None:
         key = topic.topic_id, stream.consumer_id
         if self._here.streams.get(key) is stream:
             del self._here.streams[key]
-            await self._registry.release(*key)
+            await self._releases.submit([key])
             await self._changed()
 
     def note_pull(self, topic: Topic, consumer_id: str) -> None:
@@ -87,10 +97,10 @@ class Consumers:
             self._unnoted = True
         self._here.pulls[key] = time.monotonic()
 
-    def stream_here(self, key: Key) -> LeaseStream | None:
+    def stream_here(self, key: ConsumerKey) -> LeaseStream | None:
         return self._here.streams.get(key)
 
-    def streams_elsewhere(self, key: Key) -> bool:
+    def streams_elsewhere(self, key: ConsumerKey) -> bool:
         return any(
             one.mode == "push" and (one.topic_id, one.consumer_id) == key and one.node_id != self._node_id
             for one in self._known
@@ -120,8 +130,8 @@ class Consumers:
             if key not in mine and self._here.streams.get(key) is stream:
                 del self._here.streams[key]
                 stream.end(Conflict(f"the stream of consumer {key[1]!r} was taken over by another node"))
-        for key in mine - before.keys() - self._here.streams.keys():
-            await self._registry.release(*key)
+        if left := mine - before.keys() - self._here.streams.keys():
+            await self._registry.release(left)
         if self._here.pulls:
             await self._registry.note_pulls(sorted(self._here.pulls), now_ms)
         await self._refresh()
@@ -140,10 +150,15 @@ class Consumers:
             await self._refresh()
 
     async def _refresh(self) -> None:
+        """Look who is there, after this moment; all who ask while one looks share the next look."""
+        await self._looks.submit([None])
+
+    async def _look(self, askers: Sequence[None]) -> list[None]:
         self._outdated = False
         self._known = await self._registry.consumers(self._clock.now_ms() - SILENT_FOR_MS)
         self._served_elsewhere = frozenset(one.topic_id for one in self._known if one.node_id != self._node_id)
         self.on_change()
+        return list(askers)
 
     async def _changed(self) -> None:
         self._notifications.send(ConsumersChanged())

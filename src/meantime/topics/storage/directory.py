@@ -1,6 +1,6 @@
 """The topics themselves and their consumers, in PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,10 @@ class NodeSession:
     session_id: str
 
 
+ConsumerKey = tuple[int, str]
+"""(topic_id, consumer_id)"""
+
+
 class ConsumerRegistry:
     """The consumers of the whole cluster. One whose node has not renewed its registration since `silent_ms` is gone."""
 
@@ -71,31 +75,24 @@ class ConsumerRegistry:
         self._session = {"node_id": session.node_id, "session_id": session.session_id}
         self._sql = load("meantime.topics.storage", "directory.sql")
 
-    async def claim(self, topic_id: int, consumer_id: str, buffer: int, now_ms: int, silent_ms: int) -> bool:
-        """False when the consumer has a stream already, here or elsewhere."""
-        params = {
-            "topic_id": topic_id,
-            "consumer_id": consumer_id,
-            "mode": "push",
-            "buffer": buffer,
-            "now_ms": now_ms,
-            "silent_ms": silent_ms,
-        }
-        return bool(await self._statements.run(self._sql["claim_consumer"], params | self._session))
+    async def claim(self, streams: Mapping[ConsumerKey, int], now_ms: int, silent_ms: int) -> set[ConsumerKey]:
+        """Those of these streams, given with their buffers, whose consumers have none yet, here or elsewhere."""
+        keys = sorted(streams)
+        params = _keys(keys) | {"buffers": int4s([streams[key] for key in keys]), "now_ms": now_ms, "silent_ms": silent_ms}
+        rows = await self._statements.run(self._sql["claim_consumers"], params | self._session)
+        return {(row[0], row[1]) for row in rows}
 
-    async def note_pulls(self, pulls: Sequence[tuple[int, str]], now_ms: int) -> None:
-        topic_ids, consumers = int4s([pull[0] for pull in pulls]), texts([pull[1] for pull in pulls])
-        params: dict[str, Any] = {"topic_ids": topic_ids, "consumers": consumers, "now_ms": now_ms}
-        await self._statements.run(self._sql["note_consumers"], params | self._session)
+    async def note_pulls(self, pulls: Sequence[ConsumerKey], now_ms: int) -> None:
+        await self._statements.run(self._sql["note_consumers"], _keys(pulls) | {"now_ms": now_ms} | self._session)
 
-    async def renew(self, now_ms: int) -> set[tuple[int, str]]:
+    async def renew(self, now_ms: int) -> set[ConsumerKey]:
         """The streams of this process that are still its own."""
         rows = await self._statements.run(self._sql["beat"], {"now_ms": now_ms} | self._session)
         return {(row[0], row[1]) for row in rows}
 
-    async def release(self, topic_id: int, consumer_id: str) -> None:
-        params = {"topic_id": topic_id, "consumer_id": consumer_id, "mode": "push"}
-        await self._statements.run(self._sql["release_consumer"], params | self._session)
+    async def release(self, keys: Collection[ConsumerKey]) -> None:
+        """End streams of this process."""
+        await self._statements.run(self._sql["release_consumers"], _keys(sorted(keys)) | self._session)
 
     async def forget_earlier_sessions(self) -> None:
         await self._statements.run(self._sql["forget_node"], self._session)
@@ -108,6 +105,10 @@ class ConsumerRegistry:
 
     async def consumers(self, silent_ms: int) -> list[Consumer]:
         return [Consumer(*row) for row in await self._statements.run(self._sql["consumers"], {"silent_ms": silent_ms})]
+
+
+def _keys(keys: Sequence[ConsumerKey]) -> dict[str, Any]:
+    return {"topic_ids": int4s([key[0] for key in keys]), "consumers": texts([key[1] for key in keys])}
 
 
 def _topic(row: Sequence[Any]) -> Topic:

@@ -37,15 +37,16 @@ SELECT topic_id, deleted_at_ms FROM topics WHERE deleted_at_ms IS NOT NULL
 -- name: drop_topic
 DELETE FROM topics WHERE topic_id = %(topic_id)s AND deleted_at_ms <= %(before_ms)s
 
--- name: claim_consumer
+-- name: claim_consumers
 -- A consumer has one stream in the whole cluster; one that has been silent for too long is taken for gone, and so is one of a
 -- an earlier session of this node.
 INSERT INTO topic_consumers AS c (topic_id, consumer_id, mode, node_id, session_id, buffer, seen_at_ms)
-VALUES (%(topic_id)s, %(consumer_id)s, %(mode)s, %(node_id)s, %(session_id)s, %(buffer)s, %(now_ms)s)
+SELECT x.topic_id, x.consumer_id, 'push', %(node_id)s, %(session_id)s, x.buffer, %(now_ms)s
+FROM unnest(%(topic_ids)s, %(consumers)s, %(buffers)s) AS x (topic_id, consumer_id, buffer)
 ON CONFLICT (topic_id, consumer_id, mode) DO UPDATE
 SET node_id = excluded.node_id, session_id = excluded.session_id, buffer = excluded.buffer, seen_at_ms = excluded.seen_at_ms
 WHERE c.seen_at_ms < %(silent_ms)s OR (c.node_id = %(node_id)s AND c.session_id <> %(session_id)s)
-RETURNING c.consumer_id
+RETURNING c.topic_id, c.consumer_id
 
 -- name: note_consumers
 -- Pulling needs no claim: the latest pull says where the consumer is.
@@ -61,9 +62,10 @@ UPDATE topic_consumers SET seen_at_ms = %(now_ms)s
 WHERE session_id = %(session_id)s AND mode = 'push'
 RETURNING topic_id, consumer_id
 
--- name: release_consumer
-DELETE FROM topic_consumers
-WHERE topic_id = %(topic_id)s AND consumer_id = %(consumer_id)s AND mode = %(mode)s AND session_id = %(session_id)s
+-- name: release_consumers
+DELETE FROM topic_consumers AS c
+USING unnest(%(topic_ids)s, %(consumers)s) AS x (topic_id, consumer_id)
+WHERE c.topic_id = x.topic_id AND c.consumer_id = x.consumer_id AND c.mode = 'push' AND c.session_id = %(session_id)s
 
 -- name: forget_node
 -- A node that starts has no streams yet: what has its name is of an earlier session.
