@@ -28,6 +28,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, _about("Name of this node; keep it over restarts.", pattern="^[0-9A-Za-z._-]{1,64}$")] = "node-1"
     host: Annotated[str, _about("Address to listen on. Beyond loopback, authentication must be on.")] = "127.0.0.1"
     port: Annotated[int, _about("HTTP port; 0 takes a free one.", ge=0, le=65535)] = 8080
+    unix_socket: Annotated[str, _about("Path of a Unix socket to listen on besides; only this user may connect.")] = ""
     public_url: Annotated[
         str, _about("Address under which other nodes and clients reach this node; made from host and port if empty.")
     ] = ""
@@ -57,6 +58,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
 
     max_body_bytes: Annotated[int, _about("Largest request body, after decompression.", ge=1024)] = 64 * 1024 * 1024
+    max_bodies_bytes: Annotated[
+        int, _about("Bytes of all request bodies in memory at once; beyond it requests are answered with 503.", ge=1024)
+    ] = 256 * 1024 * 1024
     max_header_bytes: Annotated[int, _about("Largest request line and headers together.", ge=1024)] = 64 * 1024
     header_timeout: Annotated[float, _about("Seconds a client may take to send its headers.", gt=0)] = 10.0
     body_timeout: Annotated[float, _about("Seconds a client may take to send its body.", gt=0)] = 60.0
@@ -177,6 +181,8 @@ def _check(config: Config) -> None:
         path = getattr(config, key)
         if path and not os.access(path, os.R_OK):
             raise Invalid(f"{key}: cannot read {path}")
+    if config.max_bodies_bytes < config.max_body_bytes:
+        raise Invalid("max_bodies_bytes must be at least max_body_bytes: otherwise the largest body would never be taken")
     if not config.auth and not is_loopback(config.host):
         raise Invalid(
             f"refusing to listen on {config.host} without authentication: set MEANTIME_AUTH=true and make a key "

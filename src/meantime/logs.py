@@ -31,7 +31,7 @@ def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
 
 
 def _route_library_logs(level: str, shared: list[structlog.types.Processor], last: list[structlog.types.Processor]) -> None:
-    """Lines of libraries (kazoo, uvicorn, psycopg) take the same shape, from warnings on."""
+    """Lines of libraries (kazoo, asyncio, psycopg) take the same shape, from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

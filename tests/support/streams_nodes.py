@@ -10,20 +10,16 @@ from uuid import uuid4
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
-from http_server import app_of, open_http_server
+from http_server import open_http_server
 from streams_world import PLAIN
 
 from conftest import own_database
-from meantime.api.streams import event_types, publishing, storages, timelines
-from meantime.api.streams.publish_shortcut import PublishShortcut
 from meantime.clock import SystemClock
 from meantime.coordination.session import Session, SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import Database, open_database
 from meantime.kafka.settings import configured_storages
 from meantime.streams.streams import Streams, StreamsOptions, open_streams
-
-ROUTES = [*event_types.ROUTES, *publishing.ROUTES, *storages.ROUTES, *timelines.ROUTES]
 
 
 @dataclass(frozen=True)
@@ -55,9 +51,7 @@ async def open_place(services: Any) -> AsyncIterator[Place]:
 
 
 @asynccontextmanager
-async def open_node(
-    place: Place, id: str = "node-1", session_timeout: float = 6.0, *, shortcut: bool = True, **options: Any
-) -> AsyncIterator[Node]:
+async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6.0, **options: Any) -> AsyncIterator[Node]:
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(place.postgres, size=8))
         listener = await opened.enter_async_context(open_listener(place.postgres))
@@ -66,9 +60,7 @@ async def open_node(
         )
         wanted = replace(StreamsOptions(id, configured_storages(place.kafka, {}), min_retention_ms=1000), **options)
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
-        app = app_of(ROUTES, streams=streams)
-        served = PublishShortcut(app, streams.publisher) if shortcut else app
-        server = await opened.enter_async_context(open_http_server(served))
+        server = await opened.enter_async_context(open_http_server(streams=streams))
         await asyncio.wait_for(streams.barrier.wait_registered(), 60)
         await eventually(streams.storages.all)
         yield Node(id, server.url, streams, session, database)

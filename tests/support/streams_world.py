@@ -8,18 +8,16 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
 from confluent_kafka import Producer
-from http_server import app_of, open_http_server
+from http_server import open_http_server
 
 from conftest import own_database
-from meantime.api.streams import cursors as cursor_routes
-from meantime.api.streams import reading as reading_routes
-from meantime.api.subscriptions import subscriptions as subscription_routes
 from meantime.clock import SystemClock
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
@@ -200,17 +198,15 @@ async def open_reader(
         listener = await opened.enter_async_context(open_listener(world.uri))
         catalog = Catalog(Store(database), listener)
         reading = await opened.enter_async_context(open_reading(catalog, Admins(), max_streams=max_streams))
-        routes = [*reading_routes.ROUTES, *cursor_routes.ROUTES]
-        served: dict[str, Any] = {"reading": reading}
+        served = SimpleNamespace(reading=reading, subscriptions=None)
         if zookeeper is not None:
             session = await opened.enter_async_context(open_session(SessionOptions(zookeeper, root=f"/{world.name}")))
             await session.wait_connected()
-            served["subscriptions"] = await opened.enter_async_context(
+            served.subscriptions = await opened.enter_async_context(
                 open_subscriptions(reading, database, session, listener, CLOCK, node_id=node_id)
             )
-            routes += subscription_routes.ROUTES
-        server = await opened.enter_async_context(open_http_server(app_of(routes, **served)))
-        yield Served(server.url, catalog, served.get("subscriptions"))
+        server = await opened.enter_async_context(open_http_server(streams=served))
+        yield Served(server.url, catalog, served.subscriptions)
 
 
 class Reader:

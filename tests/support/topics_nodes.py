@@ -8,10 +8,9 @@ from uuid import uuid4
 
 import httpx
 import psycopg
-from http_server import app_of, open_http_server
+from http_server import open_http_server
 
 from meantime.api.edge import Edge
-from meantime.api.topics import topics as topics_api
 from meantime.clock import Clock, SystemClock
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
@@ -50,7 +49,7 @@ async def open_node(
     async with (
         open_listener(uri) as listener,
         open_topics(uri, listener, clock, health.require_healthy, node_id, options) as topics,
-        open_http_server(app_of(topics_api.ROUTES, topics=topics), clock) as server,
+        open_http_server(clock=clock, topics=topics) as server,
         httpx.AsyncClient(base_url=server.url, timeout=70, verify=False) as http,
     ):
         yield TopicsNode(server.url, uri, topics, health, http, server.edge)

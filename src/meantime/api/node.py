@@ -1,52 +1,55 @@
-"""Routes about the node itself: liveness, readiness, peers, clock, metrics."""
-
-from typing import Any
+"""What a node says of itself: liveness, readiness, peers, clock, metrics. Nobody may keep these answers for later."""
 
 import msgspec
-from litestar import Request, Response, get
-from litestar.datastructures import CacheControlHeader
 
 from meantime import metrics
-from meantime.api.dependencies import TheCluster
-from meantime.api.problems import problem, respond
-from meantime.cluster.view import ClockReport, NodeReport
+from meantime.api.call import Answer, Call
+from meantime.api.problems import MEDIA_TYPE, problem
+from meantime.cluster.view import NodeReport
 
-NO_STORE = CacheControlHeader(no_store=True)
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class Alive(msgspec.Struct, frozen=True):
+    status: str
 
 
 class Nodes(msgspec.Struct, frozen=True):
     nodes: list[NodeReport]
 
 
-@get("/health", tags=["node"], summary="Liveness: is the process alive?", cache_control=NO_STORE)
-async def health() -> dict[str, str]:
-    return {"status": "alive"}
+ALIVE = Answer(200, Alive("alive"), headers=NO_STORE)
 
 
-@get("/ready", tags=["node"], summary="Readiness: may this node be given work?", cache_control=NO_STORE)
-async def ready(cluster: TheCluster) -> Response[Any]:
-    """200, or 503 with what is degraded and why."""
-    readiness = cluster.readiness()
+async def health(call: Call[None, None]) -> Answer:
+    """Liveness: is the process alive?"""
+    return ALIVE
+
+
+async def ready(call: Call[None, None]) -> Answer:
+    """Readiness: may this node be given work?
+
+    200, or 503 with what is degraded and why.
+    """
+    readiness = call.services.cluster.readiness()
     if readiness.state == "healthy":
-        return Response(readiness)
+        return Answer(200, readiness, headers=NO_STORE)
     reasons = msgspec.to_builtins(readiness.reasons)
     detail = f"this node is {readiness.state}: " + "; ".join(reason.detail for reason in readiness.reasons)
-    return respond(503, problem(503, detail, code=readiness.state, retryable=True, state=readiness.state, reasons=reasons))
+    document = problem(503, detail, code=readiness.state, retryable=True, state=readiness.state, reasons=reasons)
+    return Answer(503, document, headers=NO_STORE, media_type=MEDIA_TYPE)
 
 
-@get("/nodes", tags=["node"], summary="All nodes of the cluster and their state", cache_control=NO_STORE)
-async def nodes(cluster: TheCluster) -> Nodes:
-    return Nodes(await cluster.nodes())
+async def nodes(call: Call[None, None]) -> Answer:
+    """All nodes of the cluster and their state"""
+    return Answer(200, Nodes(await call.services.cluster.nodes()), headers=NO_STORE)
 
 
-@get("/clock", tags=["node"], summary="Cluster time, and how far each peer's clock is from ours", cache_control=NO_STORE)
-async def clock(cluster: TheCluster) -> ClockReport:
-    return cluster.clock_report()
+async def clock(call: Call[None, None]) -> Answer:
+    """Cluster time, and how far each peer's clock is from ours"""
+    return Answer(200, call.services.cluster.clock_report(), headers=NO_STORE)
 
 
-@get("/metrics", tags=["node"], summary="Metrics for Prometheus", media_type=metrics.CONTENT_TYPE, cache_control=NO_STORE)
-async def metrics_page(request: Request[Any, Any, Any]) -> bytes:
-    return metrics.render()
-
-
-ROUTES = [health, ready, nodes, clock, metrics_page]
+async def metrics_page(call: Call[None, None]) -> Answer:
+    """Metrics for Prometheus"""
+    return Answer(200, metrics.render(), headers=NO_STORE, media_type=metrics.CONTENT_TYPE.encode())

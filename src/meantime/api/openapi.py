@@ -1,160 +1,134 @@
-"""What requests carry, for the OpenAPI document.
+"""The OpenAPI document, made from the table: nothing in it is written by hand a second time."""
 
-Handlers decode bodies themselves, so that each entry of a batch is judged alone and nothing is decoded twice. This table
-says the same in JSON Schema, for readers and for generators of clients.
-"""
-
+import inspect
+import re
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
+
+from meantime import __version__
+from meantime.api.problems import MEDIA_TYPE
+from meantime.api.routing import Route
 
 Schema = dict[str, Any]
 
-TEXT: Schema = {"type": "string"}
-NUMBER: Schema = {"type": "integer"}
-FLAG: Schema = {"type": "boolean"}
-ANYTHING: Schema = {}
-NAMES: Schema = {"type": "array", "items": TEXT}
-FIELDS: Schema = {"type": "object"}
+REFERENCE = "#/components/schemas/{name}"
+PROBLEM = MEDIA_TYPE.decode()
 
 
-def _object(*required: str, **fields: Schema) -> Schema:
-    return {"type": "object", "properties": fields} | ({"required": list(required)} if required else {})
+class Problem(msgspec.Struct):
+    """What went wrong (RFC 9457). `code` never changes; more fields say what the caller needs next."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retryable: bool
 
 
-def _array(items: Schema, most: int | None = None) -> Schema:
-    return {"type": "array", "items": items} | ({"minItems": 1, "maxItems": most} if most else {})
-
-
-CURSOR = _object("partition", "offset", partition=TEXT, offset=TEXT)
-SUBSCRIBED_CURSOR = _object(
-    "partition", "offset", "event_type", partition=TEXT, offset=TEXT, event_type=TEXT, cursor_token=TEXT
-)
-INSTANT: dict[str, Schema] = {"at_ms": NUMBER, "after_ms": NUMBER}
-MOVE = _object(version=NUMBER, **INSTANT)
-LEASES = _object(
-    "consumer_id",
-    "leases",
-    consumer_id=TEXT,
-    leases=_array(_object("id", "version", id=TEXT, version=NUMBER, **INSTANT), 10_000),
-)
-EVENT_TYPE = _object(
-    "name",
-    "owning_application",
-    "category",
-    "schema",
-    name=TEXT,
-    owning_application=TEXT,
-    category={"type": "string", "enum": ["undefined", "business", "data"]},
-    schema=_object("type", "schema", type={"type": "string", "enum": ["json_schema"]}, schema=TEXT),
-    partition_strategy={"type": "string", "enum": ["random", "hash", "user_defined"]},
-    partition_key_fields=NAMES,
-    enrichment_strategies=NAMES,
-    default_statistic=_object(
-        messages_per_minute=NUMBER, message_size=NUMBER, read_parallelism=NUMBER, write_parallelism=NUMBER
-    ),
-    options=_object(retention_time=NUMBER),
-    cleanup_policy={"type": "string", "enum": ["delete", "compact"]},
-    compatibility_mode={"type": "string", "enum": ["fixed", "compatible", "none"]},
-    adopt_topic=TEXT,
-    adopt_storage_id=TEXT,
-)
-SUBSCRIPTION = _object(
-    "owning_application",
-    "event_types",
-    owning_application=TEXT,
-    event_types=NAMES,
-    consumer_group=TEXT,
-    read_from={"type": "string", "enum": ["begin", "end", "cursors"]},
-    initial_cursors=_array(SUBSCRIBED_CURSOR),
-)
-TIMER = _object(
-    "callback_topic",
-    at={"type": "number"},
-    after={"type": "number"},
-    callback_topic=TEXT,
-    callback_key=TEXT,
-    callback=ANYTHING,
-    callback_b64=TEXT,
-    token=TEXT,
-)
-
-BODIES: dict[tuple[str, str], Schema] = {
-    ("post", "/event-types"): EVENT_TYPE,
-    ("put", "/event-types/{name}"): EVENT_TYPE,
-    ("post", "/event-types/{name}/events"): _array(FIELDS),
-    ("post", "/event-types/{name}/cursor-distances"): _array(
-        _object("initial_cursor", "final_cursor", initial_cursor=CURSOR, final_cursor=CURSOR)
-    ),
-    ("post", "/event-types/{name}/shifted-cursors"): _array(
-        _object("partition", "offset", partition=TEXT, offset=TEXT, shift=NUMBER)
-    ),
-    ("post", "/event-types/{name}/cursors-lag"): _array(CURSOR),
-    ("post", "/event-types/{name}/timelines"): _object("storage_id", storage_id=TEXT, force=FLAG),
-    ("post", "/storages"): _object(
-        "id",
-        "storage_type",
-        "kafka_configuration",
-        id=TEXT,
-        storage_type={"type": "string", "enum": ["kafka"]},
-        kafka_configuration=_object("bootstrap_servers", bootstrap_servers=TEXT, settings=FIELDS),
-        default=FLAG,
-    ),
-    ("post", "/subscriptions"): SUBSCRIPTION,
-    ("put", "/subscriptions/{id}"): SUBSCRIPTION,
-    ("post", "/subscriptions/{id}/events"): _object(
-        partitions=_array(_object("partition", "event_type", partition=TEXT, event_type=TEXT)),
-        batch_limit=NUMBER,
-        stream_limit=NUMBER,
-        batch_flush_timeout=NUMBER,
-        stream_timeout=NUMBER,
-        stream_keep_alive_limit=NUMBER,
-        max_uncommitted_events=NUMBER,
-        commit_timeout=NUMBER,
-    ),
-    ("post", "/subscriptions/{id}/cursors"): _object("items", items=_array(SUBSCRIBED_CURSOR)),
-    ("patch", "/subscriptions/{id}/cursors"): _object("items", items=_array(SUBSCRIBED_CURSOR)),
-    ("put", "/topics/{topic}"): _object(
-        bucket_count=NUMBER,
-        max_future_ms=NUMBER,
-        max_lease_ms=NUMBER,
-        max_body_bytes=NUMBER,
-        max_attempts=NUMBER,
-        dead_letter_topic=TEXT,
-        dedupe_ms=NUMBER,
-    ),
-    ("post", "/topics/{topic}/messages"): _object(
-        "messages", messages=_array(_object(id=TEXT, body=ANYTHING, body_b64=TEXT, **INSTANT), 10_000)
-    ),
-    ("patch", "/topics/{topic}/messages/{message_id}"): MOVE,
-    ("patch", "/topics/{topic}/messages/delete"): MOVE,
-    ("post", "/topics/{topic}/messages/delete"): _object("ids", ids=_array(TEXT, 10_000)),
-    ("post", "/topics/{topic}/leases"): _object(
-        "consumer_id", consumer_id=TEXT, limit=NUMBER, lease_ms=NUMBER, wait_ms=NUMBER
-    ),
-    ("post", "/topics/{topic}/leases/extend"): LEASES,
-    ("post", "/topics/{topic}/leases/release"): LEASES,
-    ("post", "/topics/{topic}/leases/delete"): LEASES,
-    ("post", "/topics/{topic}/redrive"): _object(to=TEXT, limit=NUMBER),
-    ("post", "/timers"): {"oneOf": [TIMER, _object("timers", timers=_array(TIMER))]},
-    ("put", "/apps/{app}/queues/{queue}/last"): _object("cursor", cursor=TEXT),
-}
-OPTIONAL = {("post", "/subscriptions/{id}/events"), ("put", "/topics/{topic}"), ("post", "/topics/{topic}/redrive")}
-
-
-def with_bodies(document: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI document with what each operation reads."""
-    paths = {
-        path: {
-            method: operation | _body(method, path) if isinstance(operation, dict) else operation
-            for method, operation in item.items()
-        }
-        for path, item in document.get("paths", {}).items()
+def document(routes: Sequence[Route]) -> Schema:
+    """The whole API."""
+    kinds = _kinds(routes)
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
+    by_kind = {repr(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
+    paths: dict[str, Schema] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_kind)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Meantime", "version": __version__, "description": "An event broker with a sense of time."},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
     }
-    return document | {"paths": paths}
 
 
-def _body(method: str, path: str) -> dict[str, Any]:
-    schema = BODIES.get((method, path))
-    if schema is None:
-        return {}
-    content = {"application/json": {"schema": schema}}
-    return {"requestBody": {"content": content, "required": (method, path) not in OPTIONAL}}
+def _kinds(routes: Sequence[Route]) -> list[Any]:
+    found: dict[str, Any] = {repr(Problem): Problem}
+    for route in routes:
+        for kind in (*route.answers.values(), route.takes and route.takes.type):
+            if kind is not None:
+                found[repr(kind)] = kind
+    return list(found.values())
+
+
+def _operation(route: Route, schemas: dict[str, Schema]) -> Schema:
+    summary, description = words(route)
+    operation: Schema = {"tags": [tag(route)], "summary": summary, "operationId": operation_id(route)}
+    if description:
+        operation["description"] = description
+    if route.scope is not None:
+        operation["x-scope"] = route.scope.text
+        operation["security"] = [{"key": []}]
+    if parameters := [*_path_parameters(route), *_described(route.query, "query"), *_described(route.headers, "header")]:
+        operation["parameters"] = parameters
+    if route.takes is not None:
+        content = {"application/json": {"schema": schemas[repr(route.takes.type)]}}
+        operation["requestBody"] = {"content": content, "required": not route.takes.optional}
+    operation["responses"] = _responses(route, schemas)
+    return operation
+
+
+def words(route: Route) -> tuple[str, str]:
+    """The summary and the description, which the handler's docstring has."""
+    summary, _, description = (inspect.getdoc(route.handler) or "").partition("\n")
+    return summary.rstrip("."), " ".join(description.split())
+
+
+def tag(route: Route) -> str:
+    return route.handler.__module__.removeprefix("meantime.api.").split(".")[0]
+
+
+def operation_id(route: Route) -> str:
+    module = route.handler.__module__.removeprefix("meantime.api.")
+    return f"{module}.{route.handler.__qualname__}".replace(".", "_")
+
+
+def _path_parameters(route: Route) -> list[Schema]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"\{(\w+)\}", route.path)
+    ]
+
+
+def _described(kind: type[msgspec.Struct] | None, place: str) -> list[Schema]:
+    """The fields of a struct as parameters."""
+    if kind is None:
+        return []
+    (_,), components = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    schema = components[kind.__name__]
+    required = set(schema.get("required", ()))
+    return [
+        {"name": name, "in": place, "required": name in required, "schema": _without_null(one)}
+        for name, one in schema["properties"].items()
+    ]
+
+
+def _without_null(schema: Schema) -> Schema:
+    """A parameter is there or not; JSON's null cannot be said in an address."""
+    choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    if rest.get("default", ...) is None:
+        del rest["default"]
+    return rest | (choices[0] if len(choices) == 1 else {"anyOf": choices}) if choices else rest
+
+
+def _responses(route: Route, schemas: dict[str, Schema]) -> Schema:
+    responses: Schema = {}
+    for status, kind in route.answers.items():
+        answer: Schema = {"description": "A stream that does not end by itself." if route.streams else "Done."}
+        if kind is not None:
+            media_type = route.streams or ("text/plain" if kind is str else "application/json")
+            answer["content"] = {media_type: {"schema": schemas[repr(kind)]}}
+        responses[str(status)] = answer
+    problem = {PROBLEM: {"schema": schemas[repr(Problem)]}}
+    refusals = {400: "The request cannot be read."}
+    if route.scope is not None:
+        refusals |= {401: "Say who you are.", 403: f"The key lacks the scope {route.scope.text}."}
+    responses |= {str(status): {"description": why, "content": problem} for status, why in refusals.items()}
+    responses["default"] = {"description": "What went wrong.", "content": problem}
+    return responses

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from litestar import Request, Response
-from litestar.exceptions import HTTPException
 
 from meantime.errors import MeantimeError
 
@@ -23,6 +21,7 @@ STATUS = {
     "forbidden": 403,
     "not_found": 404,
     "unknown": 404,
+    "method_not_allowed": 405,
     "conflict": 409,
     "already_fired": 409,
     "stale_version": 409,
@@ -57,7 +56,7 @@ TITLES = {
     503: "Service Unavailable",
 }
 
-MEDIA_TYPE = "application/problem+json"
+MEDIA_TYPE = b"application/problem+json"
 
 
 def problem(status: int, detail: str, *, code: str, retryable: bool = False, **extras: Any) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def problem(status: int, detail: str, *, code: str, retryable: bool = False, **e
 
 
 class Rendered(NamedTuple):
-    """An error as an answer, before it has become one of any framework."""
+    """An error as an answer."""
 
     status: int
     body: bytes
@@ -97,33 +96,3 @@ def rendered_bug(method: str, path: str, error: Exception) -> Rendered:
     log.error("unexpected_error", method=method, path=path, exc_info=error)
     detail = "an unexpected error; the node's log has the details under this X-Flow-Id"
     return Rendered(500, msgspec.json.encode(problem(500, detail, code="internal", retryable=True)), {})
-
-
-def respond(status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Response[bytes]:
-    return _response(Rendered(status, msgspec.json.encode(document), headers or {}))
-
-
-def _response(answer: Rendered) -> Response[bytes]:
-    return Response(answer.body, status_code=answer.status, media_type=MEDIA_TYPE, headers=answer.headers)
-
-
-def on_known_error(_: Request[Any, Any, Any], error: MeantimeError) -> Response[bytes]:
-    return _response(rendered(error))
-
-
-def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """What the framework itself refuses: unknown paths, wrong methods, query parameters of the wrong type."""
-    if error.status_code >= 500:
-        return on_bug(request, error)
-    codes = {404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
-    status = error.status_code
-    extras: dict[str, Any] = {"errors": error.extra} if error.extra else {}
-    headers = dict(error.headers or {})
-    return respond(status, problem(status, error.detail, code=codes.get(status, "malformed"), **extras), headers)
-
-
-def on_bug(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    return _response(rendered_bug(request.method, request.url.path, error))
-
-
-HANDLERS: dict[type[Exception] | int, Any] = {MeantimeError: on_known_error, HTTPException: on_http_error, Exception: on_bug}

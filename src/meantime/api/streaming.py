@@ -1,18 +1,19 @@
 """Answers that do not end by themselves: lines of JSON, sent as they come, at the speed of the client."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
-from litestar import Response
 
+from meantime.api.http.exchange import ClientGone, Exchange, Headers
 from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 
-MEDIA_TYPE = "application/x-json-stream"
+JSON_STREAM = "application/x-json-stream"
+NDJSON = "application/x-ndjson"
 
 
 class OpenStream(Protocol):
@@ -25,51 +26,45 @@ class OpenStream(Protocol):
     def close(self) -> None: ...
 
 
-class LineStream(Response[bytes]):
-    """The headers are sent at once; the stream is closed when it ends, when the client goes, or when it is cut."""
+class LineStream:
+    """The headers are sent at once. It is closed when it ends or is cut, when the client goes, and when the node stops."""
 
-    def __init__(self, lines: OpenStream, headers: dict[str, str] | None = None, media_type: str = MEDIA_TYPE) -> None:
-        super().__init__(b"", media_type=media_type, headers=headers)
-        self._lines = lines
-        self._kind = media_type
+    __slots__ = ("headers", "lines", "media_type")
 
-    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        headers = [(b"content-type", self._kind.encode()), (b"cache-control", b"no-store")]
-        headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()]
-        return _Sending(self._lines, headers)
+    def __init__(self, lines: OpenStream, headers: Mapping[str, str] | None = None, media_type: str = JSON_STREAM) -> None:
+        self.lines = lines
+        self.headers = headers
+        self.media_type = media_type
 
-
-class _Sending:
-    def __init__(self, lines: OpenStream, headers: list[tuple[bytes, bytes]]) -> None:
-        self._lines = lines
-        self._headers = headers
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def send(self, exchange: Exchange, headers: Headers) -> None:
+        """A stream that ends by itself or with the node has a proper end. Any other is cut short: the client sees that there
+        was more."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-            if await self._sent_all(receive, send):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            exchange.open(200, headers)
+            sending = asyncio.create_task(self._send(exchange), name="send stream")
+            cutting = asyncio.create_task(self.lines.cut(), name="cut stream")
+            for task in (sending, cutting):
+                task.add_done_callback(lambda _: _settle(ended))
+            exchange.when_ending(lambda: _settle(ended))
+            try:
+                await ended
+            finally:
+                exchange.when_ending(None)
+                sent, _ = await end(sending, cutting)
+            if isinstance(sent, Exception) and not isinstance(sent, ClientGone):
+                log.warning("stream_failed", error=str(sent), exc_info=sent)
+            exchange.close(complete=exchange.stopping or sent is None)
         finally:
-            self._lines.close()
+            self.lines.close()
 
-    async def _sent_all(self, receive: Any, send: Any) -> bool:
-        """False when the stream was ended from outside; an answer that is cut short shows the client that there was more."""
-        sending = asyncio.create_task(self._send(send))
-        others = [asyncio.create_task(self._client_gone(receive)), asyncio.create_task(self._lines.cut())]
-        try:
-            await asyncio.wait({sending, *others}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            results = await end(sending, *others)
-        if isinstance(results[0], Exception):
-            log.warning("stream_failed", error=str(results[0]), exc_info=results[0])
-        return results[0] is None
-
-    async def _send(self, send: Any) -> None:
-        async with aclosing(self._lines.chunks()) as chunks:  # type: ignore[type-var]
+    async def _send(self, exchange: Exchange) -> None:
+        async with aclosing(self.lines.chunks()) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 if chunk:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    await exchange.write(chunk)
 
-    async def _client_gone(self, receive: Any) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+
+def _settle(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)

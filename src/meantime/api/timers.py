@@ -1,25 +1,42 @@
-"""`/timers`: call me back at this second."""
+"""`/timers`: call me back at this second. A timer may have any name, also that of a page of timers: `load`, `status`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response, delete, get, post
-from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import UNSET, Meta, UnsetType
 
-from meantime.api.dependencies import TheTimers
-from meantime.api.identity import AnyRequest, allow
+from meantime.api.bodies import Takes, raw
+from meantime.api.call import Call
 from meantime.errors import Malformed
+from meantime.names import IDENTIFIER
+from meantime.timers.request_parsing import MOST_AT_ONCE, TimerForm
+from meantime.timers.requesting import LATEST
 from meantime.timers.status import TimersStatus
-from meantime.timers.timers import Timers
+
+Second = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST - 1})]
+Border = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST})]
 
 
-class TimerView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A timer: its token and its second; its state, where that is asked for."""
+class TimerView(msgspec.Struct, frozen=True):
+    """A timer: its token and its second."""
 
     token: str
     at: int
-    state: str = ""
+
+
+class KnownTimerView(TimerView, frozen=True, omit_defaults=True):
+    """What became of it."""
+
+    state: Literal["pending", "fired", "cancelled", "rejected"]
     fired_at_ms: int | None = None
+
+
+class SetTimersView(msgspec.Struct, frozen=True):
+    """Token and second of the one timer that was sent, or `results` for many, in their order."""
+
+    token: str | UnsetType = UNSET
+    at: int | UnsetType = UNSET
+    results: list[TimerView] | UnsetType = UNSET
 
 
 class TimerSlot(msgspec.Struct, frozen=True, rename={"start": "from"}):
@@ -31,90 +48,98 @@ class Load(msgspec.Struct, frozen=True):
     slots: list[TimerSlot]
 
 
-@post("/timers", tags=["timers"], summary="Set a timer, or many", status_code=202)
-async def set_timers(request: AnyRequest, timers: TheTimers) -> Response[Any]:
-    """`{at│after, callback_topic, callback_key?, callback│callback_b64?, token?}`, or `{"timers": [...]}` for up to 10,000.
-    Answered once Kafka has them. If any entry is bad, none is taken."""
-    allow(request, "timers")
-    asked = await timers.requests.set(await request.body())
+class NewTimerForm(TimerForm):
+    """A timer. `at` is a Unix second, `after` seconds from now; the callback is a text, any other JSON, or bytes."""
+
+    callback_topic: Annotated[str, Meta(extra_json_schema={"minLength": 1})] | None = None
+    at: Annotated[int | float, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": LATEST})] | None = None
+    after: Annotated[int | float, Meta(extra_json_schema={"exclusiveMinimum": -LATEST})] | None = None
+    callback_b64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
+    token: Annotated[str, Meta(extra_json_schema={"pattern": f"^{IDENTIFIER.pattern}$"})] | None = None
+
+
+def _required(name: str, kind: str) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: {"type": kind}}}
+
+
+_ONE = {"allOf": [_required("callback_topic", "string")], "oneOf": [_required("at", "number"), _required("after", "number")]}
+OneTimer = Annotated[NewTimerForm, Meta(extra_json_schema=_ONE)]
+
+
+class NewTimersForm(NewTimerForm):
+    """One timer, or many in `timers`, which goes before all else."""
+
+    timers: Annotated[list[OneTimer], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_AT_ONCE})] | UnsetType = UNSET
+
+
+SET: Takes = raw(Annotated[NewTimersForm, Meta(extra_json_schema={"anyOf": [{"required": ["timers"]}, _ONE]})])
+
+
+class TimerQuery(msgspec.Struct):
+    at: Second | None = None
+
+
+class LoadQuery(TimerQuery):
+    start: Border | None = msgspec.field(name="from", default=None)
+    end: Border | None = msgspec.field(name="to", default=None)
+    step: Annotated[int, Meta(extra_json_schema={"minimum": 1})] | None = None
+
+
+async def set_timers(call: Call[bytes, None]) -> SetTimersView:
+    """Set a timer, or many
+
+    `{at│after, callback_topic, callback_key?, callback│callback_b64?, token?}`, or `{"timers": [...]}` for up to 10,000.
+    Answered once Kafka has them. If any entry is bad, none is taken.
+    """
+    asked = await call.services.timers.requests.set(call.form)
     results = [TimerView(new.timer.token, new.timer.second) for new in asked.timers]
-    return Response({"results": results} if asked.batch else results[0], status_code=202)
+    return SetTimersView(results=results) if asked.batch else SetTimersView(results[0].token, results[0].at)
 
 
-@delete("/timers/{token:str}", tags=["timers"], summary="Cancel a timer", status_code=202)
-async def cancel_timer(
-    request: AnyRequest, timers: TheTimers, token: FromPath[str], at: FromQuery[int | None] = None
-) -> TimerView:
-    """409 `already_fired` when it is too late. A token of one's own may need `at`, its second."""
-    return await _cancelled(request, timers, token, at)
+async def cancel_timer(call: Call[None, TimerQuery]) -> TimerView:
+    """Cancel a timer
 
-
-@delete("/timers/load", include_in_schema=False, status_code=202)
-async def cancel_timer_called_load(request: AnyRequest, timers: TheTimers, at: FromQuery[int | None] = None) -> TimerView:
-    """A token may be any name, also that of a page of timers."""
-    return await _cancelled(request, timers, "load", at)
-
-
-@delete("/timers/status", include_in_schema=False, status_code=202)
-async def cancel_timer_called_status(request: AnyRequest, timers: TheTimers, at: FromQuery[int | None] = None) -> TimerView:
-    return await _cancelled(request, timers, "status", at)
-
-
-async def _cancelled(request: AnyRequest, timers: Timers, token: str, at: int | None) -> TimerView:
-    allow(request, "timers")
-    timer = await timers.requests.cancel(token, at)
+    409 `already_fired` when it is too late. A token of one's own may need `at`, its second.
+    """
+    timer = await call.services.timers.requests.cancel(call.names["token"], call.query.at)
     return TimerView(timer.token, timer.second)
 
 
-@get("/timers/{token:str}", tags=["timers"], summary="What became of a timer")
-async def show_timer(
-    request: AnyRequest, timers: TheTimers, token: FromPath[str], at: FromQuery[int | None] = None
-) -> TimerView:
-    """`pending`, `fired`, `cancelled` or `rejected`; known until some time after its second. A timer that is called `load`
-    or `status`, as a page of timers is, is shown where its second is given."""
-    return await _shown(request, timers, token, at)
+async def show_timer(call: Call[None, TimerQuery]) -> KnownTimerView:
+    """What became of a timer
+
+    `pending`, `fired`, `cancelled` or `rejected`; known until some time after its second. A timer that is called `load` or
+    `status`, as a page of timers is, is shown where its second is given.
+    """
+    return await _shown(call, call.names["token"])
 
 
-async def _shown(request: AnyRequest, timers: Timers, token: str, at: int | None) -> TimerView:
-    allow(request, "timers")
-    known = await timers.requests.show(token, at)
-    return TimerView(known.token, known.second, known.state.word, known.fired_at_ms)
+async def load_timers(call: Call[None, LoadQuery]) -> Load | KnownTimerView:
+    """How many timers are pending, slot by slot
 
-
-@get("/timers/load", tags=["timers"], summary="How many timers are pending, slot by slot")
-async def load_timers(
-    request: AnyRequest,
-    timers: TheTimers,
-    start: Annotated[int | None, QueryParameter(name="from")] = None,
-    end: Annotated[int | None, QueryParameter(name="to")] = None,
-    step: FromQuery[int | None] = None,
-    at: FromQuery[int | None] = None,
-) -> Load | TimerView:
-    """Half-open slots of `step` seconds, at most 10,000; every slot is listed."""
-    if at is not None:
-        return await _shown(request, timers, "load", at)
-    allow(request, "timers")
-    if start is None or end is None or step is None:
+    Half-open slots of `step` seconds from `from` to `to`, at most 10,000; every slot is listed. With `at` instead: the timer
+    of that second that is called `load`.
+    """
+    asked = call.query
+    if asked.at is not None:
+        return await _shown(call, "load")
+    if asked.start is None or asked.end is None or asked.step is None:
         raise Malformed("give from, to and step, in seconds")
-    return Load([TimerSlot(start, pending) for start, pending in await timers.requests.load(start, end, step)])
+    slots = await call.services.timers.requests.load(asked.start, asked.end, asked.step)
+    return Load([TimerSlot(start, pending) for start, pending in slots])
 
 
-@get("/timers/status", tags=["timers"], summary="How the oscillator, the Spark job, dispatchers and the ledger are")
-async def timers_status(
-    request: AnyRequest, timers: TheTimers, at: FromQuery[int | None] = None
-) -> TimersStatus | TimerView:
-    if at is not None:
-        return await _shown(request, timers, "status", at)
-    allow(request, "timers")
-    return await timers.monitor.status()
+async def timers_status(call: Call[None, TimerQuery]) -> TimersStatus | KnownTimerView:
+    """How the oscillator, the Spark job, dispatchers and the ledger are
+
+    With `at`: the timer of that second that is called `status`.
+    """
+    if call.query.at is not None:
+        return await _shown(call, "status")
+    return await call.services.timers.monitor.status()
 
 
-ROUTES = [
-    set_timers,
-    cancel_timer,
-    cancel_timer_called_load,
-    cancel_timer_called_status,
-    show_timer,
-    load_timers,
-    timers_status,
-]
+async def _shown(call: Call[Any, Any], token: str) -> KnownTimerView:
+    known = await call.services.timers.requests.show(token, call.query.at)
+    state: Any = known.state.word
+    return KnownTimerView(known.token, known.second, state, known.fired_at_ms)

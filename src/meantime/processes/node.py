@@ -17,10 +17,12 @@ import uvloop
 
 from meantime import __version__, logs
 from meantime.access.keys import Authenticator
-from meantime.api.app import Services, create_app
-from meantime.api.edge import Edge, RequestLimits
-from meantime.api.server import ListenOptions, Server, make_server
-from meantime.api.streams.publish_shortcut import PublishShortcut
+from meantime.api.app import create_edge
+from meantime.api.edge import Edge
+from meantime.api.http.limits import HttpLimits
+from meantime.api.http.server import HttpServer
+from meantime.api.http.tls import TlsFiles
+from meantime.api.services import Services
 from meantime.clock import SystemClock
 from meantime.cluster.view import ClusterView, open_cluster
 from meantime.config import Config
@@ -87,35 +89,28 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
             )
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
-        app = create_app(Services(cluster=cluster, streams=streams, topics=topics, timers=timers, apps=apps))
-        edge = Edge(
-            PublishShortcut(app, streams.publisher),
-            clock=cluster.clock,
-            limits=RequestLimits(config.max_header_bytes, config.max_body_bytes, config.body_timeout),
-            authenticator=Authenticator(database, listener) if config.auth else None,
-        )
-        yield Node(url, edge, make_server(edge, _listening(config)), listening, cluster)
+        services = Services(cluster=cluster, streams=streams, topics=topics, timers=timers, apps=apps)
+        edge = create_edge(services, cluster.clock, Authenticator(database, listener) if config.auth else None)
+        server = HttpServer(edge, http_limits(config), tls_files(config))
+        yield Node(url, edge, server, listening, cluster, config.unix_socket)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     url: str
     edge: Edge
-    server: Server
+    server: HttpServer
     listening: socket.socket
     cluster: ClusterView
+    unix_socket: str = ""
 
     async def serve_until(self, stop: asyncio.Event) -> None:
-        serving = asyncio.create_task(self.server.serve(sockets=[self.listening]), name="http")
-        stopped = asyncio.create_task(stop.wait())
+        await self.server.start(self.listening, self.unix_socket)
         log.info("listening", url=self.url)
-        await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
+        await stop.wait()
         log.info("stopping")
         self.cluster.stop()
-        self.edge.stopping.set()
-        self.server.should_exit = True
-        await serving
+        await self.server.stop()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -134,18 +129,20 @@ def url_of(config: Config, listening: socket.socket) -> str:
     return f"{scheme}://{host}:{listening.getsockname()[1]}"
 
 
-def _listening(config: Config) -> ListenOptions:
-    return ListenOptions(
-        host=config.host,
-        port=config.port,
+def http_limits(config: Config) -> HttpLimits:
+    return HttpLimits(
         max_header_bytes=config.max_header_bytes,
+        max_body_bytes=config.max_body_bytes,
+        max_bodies_bytes=config.max_bodies_bytes,
         header_timeout=config.header_timeout,
+        body_timeout=config.body_timeout,
         max_connections=config.max_connections,
         stop_timeout=config.stop_timeout,
-        tls_cert=config.tls_cert,
-        tls_key=config.tls_key,
-        tls_ca=config.tls_ca,
     )
+
+
+def tls_files(config: Config) -> TlsFiles | None:
+    return TlsFiles(config.tls_cert, config.tls_key, config.tls_ca) if config.tls_cert else None
 
 
 def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:

@@ -31,10 +31,9 @@ async def place(services: Any) -> AsyncIterator[Place]:
         yield opened
 
 
-@pytest_asyncio.fixture(scope="module", params=[True, False], ids=["shortcut", "route"])
-async def node(place: Place, request: pytest.FixtureRequest) -> AsyncIterator[Node]:
-    """Both ways into the publisher answer alike."""
-    async with open_node(place, shortcut=request.param, publish_wait_for=5.0) as opened:
+@pytest_asyncio.fixture(scope="module")
+async def node(place: Place) -> AsyncIterator[Node]:
+    async with open_node(place, publish_wait_for=5.0) as opened:
         yield opened
 
 

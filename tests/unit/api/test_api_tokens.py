@@ -1,16 +1,13 @@
 """Names of pages and names that users give meet in one path: a timer must be reached whatever its token is."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import httpx
 import pytest
-from litestar import Litestar
-from litestar.di import Provide
-from litestar.testing import TestClient
+from http_server import open_http_server
 
-from meantime.access.scopes import EVERYBODY
-from meantime.api import timers as timers_api
-from meantime.api.problems import HANDLERS
 from meantime.timers.model import LedgerEntry, TimerId, TimerState
 
 
@@ -39,29 +36,27 @@ def asked() -> Asked:
 
 
 @pytest.fixture
-def http(asked: Asked) -> TestClient[Litestar]:
-    def let_in(request: object) -> None:
-        request.scope["state"]["identity"] = EVERYBODY  # type: ignore[attr-defined]
-
-    app = Litestar(
-        timers_api.ROUTES,
-        dependencies={"timers": Provide(lambda: SimpleNamespace(requests=asked), sync_to_thread=False)},
-        exception_handlers=HANDLERS,
-        before_request=let_in,
-        openapi_config=None,
-    )
-    return TestClient(app)
+async def http(asked: Asked) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        open_http_server(timers=SimpleNamespace(requests=asked)) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+    ):
+        yield client
 
 
 @pytest.mark.parametrize("token", ["load", "status", "t-1"])
-def test_a_timer_is_cancelled_and_shown_whatever_its_token_is(http: TestClient[Litestar], asked: Asked, token: str) -> None:
-    answer = http.delete(f"/timers/{token}", params={"at": 7})
-    assert (answer.status_code, answer.json()["token"]) == (202, token)
-    assert http.get(f"/timers/{token}", params={"at": 7}).json()["state"] == "pending"
+async def test_a_timer_is_cancelled_and_shown_whatever_its_token_is(
+    http: httpx.AsyncClient, asked: Asked, token: str
+) -> None:
+    answer = await http.delete(f"/timers/{token}", params={"at": 7})
+    assert (answer.status_code, answer.json()) == (202, {"token": token, "at": 7})
+    shown = await http.get(f"/timers/{token}", params={"at": 7})
+    assert shown.json() == {"token": token, "at": 7, "state": "pending"}
     assert asked.calls == [("cancel", token, 7), ("show", token, 7)]
 
 
-def test_the_load_needs_its_range_and_answers_with_slots(http: TestClient[Litestar], asked: Asked) -> None:
-    assert http.get("/timers/load", params={"from": 1, "to": 2}).status_code == 400
-    assert http.get("/timers/load", params={"from": 1, "to": 2, "step": 1}).json() == {"slots": [{"from": 1, "pending": 0}]}
+async def test_the_load_needs_its_range_and_answers_with_slots(http: httpx.AsyncClient, asked: Asked) -> None:
+    assert (await http.get("/timers/load", params={"from": 1, "to": 2})).status_code == 400
+    answer = await http.get("/timers/load", params={"from": 1, "to": 2, "step": 1})
+    assert answer.json() == {"slots": [{"from": 1, "pending": 0}]}
     assert asked.calls == [("load", "", 1)]

@@ -1,14 +1,13 @@
 """Partitions of an event type, and arithmetic with cursors: distances, shifts and lags."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from litestar import get, post
-from litestar.params import FromPath, FromQuery
+from msgspec import Meta
 
-from meantime.api.dependencies import TheReading
-from meantime.api.identity import AnyRequest, allow
-from meantime.api.streams.reading import given_cursor, given_cursors
+from meantime.api.bodies import decoded
+from meantime.api.call import Call
+from meantime.api.streams.reading import CursorDocument, CursorForm, given_cursor, given_cursors, small_json
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading import partitions as questions
 from meantime.streams.reading.offsets import PartitionState
@@ -16,6 +15,8 @@ from meantime.streams.reading.reader import GivenCursor
 
 MOST_CURSORS = 1000
 LARGEST_SHIFT = 10**17
+
+_AtOnce = Meta(max_length=MOST_CURSORS)
 
 
 class PartitionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,9 +26,31 @@ class PartitionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     unconsumed_events: int | None = None
 
 
-class CursorDocument(msgspec.Struct, frozen=True):
-    partition: str
-    offset: str
+class PartitionsQuery(msgspec.Struct):
+    cursors: Annotated[
+        str | None,
+        Meta(
+            description=f"A JSON array of at most {MOST_CURSORS} cursors: their partitions also show what is left to read.",
+            examples=['[{"partition":"0","offset":"BEGIN"}]'],
+        ),
+    ] = None
+
+
+class OffsetQuery(msgspec.Struct):
+    consumed_offset: Annotated[str | None, Meta(description="Show also how many events are left to read after it.")] = None
+
+
+class CursorPair(msgspec.Struct, kw_only=True):
+    """`initial_cursor` is exclusive, `final_cursor` inclusive; both are of the same partition."""
+
+    initial_cursor: CursorForm
+    final_cursor: CursorForm
+
+
+class CursorShift(CursorForm, kw_only=True):
+    """Negative shifts go back."""
+
+    shift: Annotated[int, Meta(ge=-LARGEST_SHIFT, le=LARGEST_SHIFT)] | None = 0
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -36,69 +59,61 @@ class Distance(msgspec.Struct, frozen=True):
     distance: int
 
 
-@get("/event-types/{name:str}/partitions", tags=["streams"], summary="Where each partition begins and ends")
-async def list_partitions(
-    request: AnyRequest, reading: TheReading, name: FromPath[str], cursors: FromQuery[str | None] = None
-) -> list[PartitionDocument]:
-    allow(request, "read", name)
-    consumed = _array(cursors.encode()) if cursors else []
-    return [_partition(state) for state in await questions.partition_states(reading, name, given_cursors(consumed))]
+CursorList = Annotated[list[CursorForm], _AtOnce]
+Pairs = Annotated[list[CursorPair], _AtOnce]
+Shifts = Annotated[list[CursorShift], _AtOnce]
 
 
-@get("/event-types/{name:str}/partitions/{partition:str}", tags=["streams"], summary="Where a partition begins and ends")
-async def show_partition(
-    request: AnyRequest,
-    reading: TheReading,
-    name: FromPath[str],
-    partition: FromPath[str],
-    consumed_offset: FromQuery[str | None] = None,
-) -> PartitionDocument:
-    allow(request, "read", name)
-    return _partition(await questions.partition_state(reading, name, partition, consumed_offset))
+async def list_partitions(call: Call[None, PartitionsQuery]) -> list[PartitionDocument]:
+    """Where each partition begins and ends
+
+    The oldest available offset is the first event that can still be read.
+    """
+    given = call.query.cursors
+    consumed = given_cursors(_array(small_json(given, "the query parameter cursors"))) if given else []
+    states = await questions.partition_states(call.services.streams.reading, call.names["name"], consumed)
+    return [_partition(state) for state in states]
 
 
-@post(
-    "/event-types/{name:str}/cursor-distances",
-    tags=["streams"],
-    summary="How many events lie between two cursors",
-    status_code=200,
-)
-async def cursor_distances(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[Distance]:
-    """`initial_cursor` is exclusive, `final_cursor` inclusive; negative backwards."""
-    allow(request, "read", name)
-    pairs = [_pair(item) for item in _array(await request.body())]
-    found = await questions.distances(reading, name, pairs)
+async def show_partition(call: Call[None, OffsetQuery]) -> PartitionDocument:
+    """Where a partition begins and ends"""
+    reading, consumed = call.services.streams.reading, call.query.consumed_offset
+    return _partition(await questions.partition_state(reading, call.names["name"], call.names["partition"], consumed))
+
+
+async def distances(call: Call[bytes, None]) -> list[Distance]:
+    """How many events lie between two cursors
+
+    `initial_cursor` is exclusive, `final_cursor` inclusive; negative backwards.
+    """
+    pairs = [_pair(item) for item in _array(decoded(call.form))]
+    found = await questions.distances(call.services.streams.reading, call.names["name"], pairs)
     return [
         Distance(_document(initial), _document(final), distance)
         for (initial, final), distance in zip(pairs, found, strict=True)
     ]
 
 
-@post(
-    "/event-types/{name:str}/shifted-cursors",
-    tags=["streams"],
-    summary="Move cursors forward or back by a number of events",
-    status_code=200,
-)
-async def shifted_cursors(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[CursorDocument]:
-    allow(request, "read", name)
-    shifts = [(given_cursor(item), _shift(item)) for item in _array(await request.body())]
-    found = await questions.shifted(reading, name, shifts)
+async def shifted(call: Call[bytes, None]) -> list[CursorDocument]:
+    """Move cursors forward or back by a number of events
+
+    Forward they may go past the end; 422 for a step before the beginning.
+    """
+    shifts = [(given_cursor(item), _shift(item)) for item in _array(decoded(call.form))]
+    found = await questions.shifted(call.services.streams.reading, call.names["name"], shifts)
     return [CursorDocument(place.partition, str(place.cursor)) for place in found]
 
 
-@post("/event-types/{name:str}/cursors-lag", tags=["streams"], summary="How many events are left to read", status_code=200)
-async def cursors_lag(request: AnyRequest, reading: TheReading, name: FromPath[str]) -> list[PartitionDocument]:
-    allow(request, "read", name)
-    cursors = given_cursors(_array(await request.body()))
-    return [_partition(state) for state in await questions.lags(reading, name, cursors)]
+async def lags(call: Call[bytes, None]) -> list[PartitionDocument]:
+    """How many events are left to read
+
+    One answer for each cursor, in `unconsumed_events`.
+    """
+    cursors = given_cursors(_array(decoded(call.form)))
+    return [_partition(state) for state in await questions.lags(call.services.streams.reading, call.names["name"], cursors)]
 
 
-def _array(body: bytes) -> list[dict[str, Any]]:
-    try:
-        document = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise Malformed(f"not JSON: {error}") from error
+def _array(document: object) -> list[dict[str, Any]]:
     if not isinstance(document, list) or not all(isinstance(item, dict) for item in document):
         raise Malformed("a JSON array of objects is needed")
     if len(document) > MOST_CURSORS:
@@ -128,6 +143,3 @@ def _document(given: GivenCursor) -> CursorDocument:
 
 def _partition(state: PartitionState) -> PartitionDocument:
     return PartitionDocument(str(state.partition), str(state.oldest), str(state.newest), state.unconsumed)
-
-
-ROUTES = [list_partitions, show_partition, cursor_distances, shifted_cursors, cursors_lag]

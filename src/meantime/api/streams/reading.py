@@ -4,52 +4,108 @@ import random
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, get
-from litestar.params import FromPath, FromQuery, HeaderParameter
+from msgspec import Meta
 
-from meantime.api.dependencies import TheReading
-from meantime.api.identity import allow
+from meantime.api.bodies import decoded
+from meantime.api.call import Call
+from meantime.api.json_depth import check_small
 from meantime.api.streaming import LineStream
 from meantime.errors import Malformed
-from meantime.streams.reading.limits import GivenLimits, stream_limits
+from meantime.streams.reading.limits import FLUSH_FOR, LONGEST_FOR, GivenLimits, stream_limits
 from meantime.streams.reading.reader import GivenCursor
 
-OptionalInt = FromQuery[int | None]
+NotNegative = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+AtLeastOne = Annotated[int, Meta(extra_json_schema={"minimum": 1})]
+Text = Annotated[str | int, Meta(description="A number is taken for the text that it looks like.")]
 
 
-@get(
-    "/event-types/{name:str}/events",
-    tags=["streams"],
-    summary="Read events as they come",
-    description="One line per batch, `{cursor, events}`; lines without `events` keep the connection alive. "
-    "With `written_at=true` a line also has `written_at_ms`, an instant for each event.",
-)
-async def events(
-    request: Request[Any, Any, Any],
-    reading: TheReading,
-    name: FromPath[str],
-    cursors: Annotated[str | None, HeaderParameter(name="X-Nakadi-Cursors")] = None,
-    batch_limit: OptionalInt = None,
-    stream_limit: OptionalInt = None,
-    batch_flush_timeout: OptionalInt = None,
-    stream_timeout: OptionalInt = None,
-    stream_keep_alive_limit: OptionalInt = None,
-    written_at: FromQuery[bool] = False,
-) -> LineStream:
-    allow(request, "read", name)
-    given = GivenLimits(batch_limit, stream_limit, batch_flush_timeout, stream_timeout, stream_keep_alive_limit, written_at)
+class StreamQuery(msgspec.Struct, kw_only=True):
+    """What may be asked of every stream. The bounds are enforced by the slice, after it has found what is to be read."""
+
+    batch_limit: Annotated[AtLeastOne | None, Meta(description="Most events in a line.")] = 1
+    stream_limit: Annotated[
+        NotNegative | None, Meta(description="The stream ends after so many events; 0: never. Not below batch_limit.")
+    ] = 0
+    batch_flush_timeout: Annotated[
+        NotNegative | None,
+        Meta(description=f"Seconds until a line is sent that is not full; 0: {FLUSH_FOR}. Not above stream_timeout."),
+    ] = 0
+    stream_timeout: Annotated[
+        NotNegative | None,
+        Meta(description=f"Seconds until the stream ends; 0, or more than {LONGEST_FOR}: about an hour."),
+    ] = 0
+    stream_keep_alive_limit: Annotated[
+        NotNegative | None,
+        Meta(description="The stream ends after so many lines in a row without events, in every partition; 0: never."),
+    ] = 0
+
+
+class EventsQuery(StreamQuery, kw_only=True):
+    written_at: Annotated[bool, Meta(description="Lines also say when each of their events was written.")] = False
+
+
+class CursorsHeader(msgspec.Struct):
+    cursors: Annotated[
+        str | None,
+        Meta(
+            description="A JSON array of cursors: begin after each of them, and read only their partitions. "
+            "Without it, begin at the end of every partition.",
+            examples=['[{"partition":"0","offset":"BEGIN"}]'],
+        ),
+    ] = msgspec.field(name="X-Nakadi-Cursors", default=None)
+
+
+class CursorForm(msgspec.Struct, kw_only=True):
+    """`offset` as a batch or a partition showed it, `BEGIN` or `END`."""
+
+    partition: Text
+    offset: Text
+
+
+class CursorDocument(msgspec.Struct, frozen=True):
+    partition: str
+    offset: str
+
+
+class EventBatch(msgspec.Struct):
+    """A line of a stream. One without `events` keeps the connection alive."""
+
+    cursor: CursorDocument
+    events: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    written_at_ms: list[int] | msgspec.UnsetType = msgspec.UNSET
+
+
+async def events(call: Call[None, EventsQuery]) -> LineStream:
+    """Read events as they come
+
+    One line per batch, `{cursor, events}`; lines without `events` keep the connection alive. With `written_at=true` a line
+    also has `written_at_ms`, an instant for each event. 412 when a cursor cannot be used; the problem says where to go on.
+    """
+    name, reading = call.names["name"], call.services.streams.reading
     await reading.catalog.entry(name)
-    limits = stream_limits(given, spread=random.uniform(-1, 1))
-    return LineStream(await reading.open_stream(name, in_header(cursors), limits))
+    limits = stream_limits(given_limits(call.query, written_at=call.query.written_at), spread=random.uniform(-1, 1))
+    return LineStream(await reading.open_stream(name, in_header(call.header(b"x-nakadi-cursors")), limits))
+
+
+def given_limits(query: StreamQuery, *, written_at: bool = False) -> GivenLimits:
+    return GivenLimits(
+        query.batch_limit,
+        query.stream_limit,
+        query.batch_flush_timeout,
+        query.stream_timeout,
+        query.stream_keep_alive_limit,
+        written_at,
+    )
 
 
 def in_header(text: str | None) -> list[GivenCursor]:
-    if text is None:
-        return []
-    try:
-        return given_cursors(msgspec.json.decode(text))
-    except msgspec.DecodeError as error:
-        raise Malformed(f"the header X-Nakadi-Cursors is not JSON: {error}") from error
+    return [] if text is None else given_cursors(small_json(text, "the header X-Nakadi-Cursors"))
+
+
+def small_json(text: str, what: str) -> Any:
+    """JSON that did not come as a body."""
+    check_small(text.encode())
+    return decoded(text, what)
 
 
 def given_cursors(document: object) -> list[GivenCursor]:
@@ -67,6 +123,3 @@ def as_text(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else None
-
-
-ROUTES = [events]

@@ -4,18 +4,30 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from litestar import Response, get, post
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import FromPath, HeaderParameter
+from msgspec import Meta
 
-from meantime.api.bodies import read_object
-from meantime.api.dependencies import TheStreams
-from meantime.api.identity import AnyRequest, allow
+from meantime.api.call import Answer, Call
 from meantime.clock import rfc3339
-from meantime.errors import Invalid, NotFound
+from meantime.errors import Invalid, Malformed, NotFound
 from meantime.streams.model import Timeline
-from meantime.streams.switching.model import Switch
+from meantime.streams.switching.model import Switch, SwitchState
 from meantime.streams.switching.switches import SwitchRequest
+
+LONGEST_KEY = 255
+
+
+class SwitchForm(msgspec.Struct, kw_only=True):
+    """With `force` an old storage that is dead is left behind; one that answers is switched from as usual."""
+
+    storage_id: str
+    force: bool | None = False
+
+
+class SwitchKey(msgspec.Struct):
+    key: Annotated[
+        Annotated[str, Meta(max_length=LONGEST_KEY)] | None,
+        Meta(description="The same key within a day is the same switch."),
+    ] = msgspec.field(name="Idempotency-Key", default=None)
 
 
 class LatestPosition(msgspec.Struct, frozen=True):
@@ -39,7 +51,7 @@ class TimelineView(msgspec.Struct, frozen=True):
 
 class SwitchView(msgspec.Struct, frozen=True):
     id: str
-    state: str
+    state: SwitchState
     owner: str
     started_at: str
     finished_at: str | None
@@ -49,55 +61,42 @@ class SwitchView(msgspec.Struct, frozen=True):
     force: bool
 
 
-REPEATED = {
-    200: ResponseSpec(TimelineView, description="The switch with this key was done before.", generate_examples=False)
-}
+async def list_timelines(call: Call[None, None]) -> list[TimelineView]:
+    """The timelines of an event type, oldest first"""
+    return [
+        show_timeline(timeline) for timeline in (await call.services.streams.catalog.reload(call.names["name"])).timelines
+    ]
 
 
-@get("/event-types/{name:str}/timelines", tags=["timelines"], summary="The timelines of an event type, oldest first")
-async def list_timelines(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> list[TimelineView]:
-    allow(request, "read", name)
-    return [show_timeline(timeline) for timeline in (await streams.catalog.reload(name)).timelines]
+async def switch(call: Call[dict[str, Any], None]) -> Answer:
+    """Switch an event type to another storage
+
+    `{storage_id, force?}`. 201 with the new timeline once all nodes use it; the same `Idempotency-Key` again 200 with the
+    same timeline. 409 while another switch runs; 503 with who did not answer, and then nothing has changed.
+    """
+    request = _switch_request(call.names["name"], call.form, call.header(b"idempotency-key"))
+    timeline, made = await call.services.streams.switches.start(request)
+    return Answer(201 if made else 200, show_timeline(timeline))
 
 
-@post(
-    "/event-types/{name:str}/timelines",
-    tags=["timelines"],
-    summary="Switch an event type to another storage",
-    responses=REPEATED,
-)
-async def switch(
-    request: AnyRequest,
-    streams: TheStreams,
-    name: FromPath[str],
-    key: Annotated[str | None, HeaderParameter(name="Idempotency-Key", max_length=255)] = None,
-) -> Response[TimelineView]:
-    """`{storage_id, force?}`. 201 with the new timeline once all nodes use it; the same `Idempotency-Key` again 200 with the
-    same timeline. 409 while another switch runs; 503 with who did not answer, and then nothing has changed."""
-    allow(request, "admin")
-    timeline, made = await streams.switches.start(_switch_request(name, await read_object(request), key))
-    return Response(show_timeline(timeline), status_code=201 if made else 200)
+async def list_switches(call: Call[None, None]) -> list[SwitchView]:
+    """Switches of an event type, oldest first"""
+    return [show_switch(switch) for switch in await call.services.streams.switches.of(call.names["name"])]
 
 
-@get("/event-types/{name:str}/switches", tags=["timelines"], summary="Switches of an event type, oldest first")
-async def list_switches(request: AnyRequest, streams: TheStreams, name: FromPath[str]) -> list[SwitchView]:
-    allow(request, "read", name)
-    return [show_switch(switch) for switch in await streams.switches.of(name)]
-
-
-@get("/event-types/{name:str}/switches/{switch_id:str}", tags=["timelines"], summary="How far a switch is")
-async def show_one_switch(
-    request: AnyRequest, streams: TheStreams, name: FromPath[str], switch_id: FromPath[str]
-) -> SwitchView:
-    allow(request, "read", name)
+async def show(call: Call[None, None]) -> SwitchView:
+    """How far a switch is"""
+    name, switch_id = call.names["name"], call.names["switch_id"]
     try:
         id = UUID(switch_id)
     except ValueError:
         raise NotFound(f"event type {name!r} has no switch {switch_id!r}") from None
-    return show_switch(await streams.switches.get(name, id))
+    return show_switch(await call.services.streams.switches.get(name, id))
 
 
 def _switch_request(name: str, given: dict[str, Any], key: str | None) -> SwitchRequest:
+    if key is not None and len(key) > LONGEST_KEY:
+        raise Malformed(f"the header Idempotency-Key has more than {LONGEST_KEY} characters")
     storage_id, force = given.get("storage_id"), given.get("force")
     if not isinstance(storage_id, str):
         raise Invalid("say where to: storage_id is the id of a storage")
@@ -125,7 +124,7 @@ def show_timeline(timeline: Timeline) -> TimelineView:
 def show_switch(switch: Switch) -> SwitchView:
     return SwitchView(
         id=str(switch.id),
-        state=switch.state.value,
+        state=switch.state,
         owner=switch.owner.node_id,
         started_at=rfc3339(switch.started_at_ms),
         finished_at=_instant(switch.finished_at_ms),
@@ -138,6 +137,3 @@ def show_switch(switch: Switch) -> SwitchView:
 
 def _instant(instant_ms: int | None) -> str | None:
     return None if instant_ms is None else rfc3339(instant_ms)
-
-
-ROUTES = [list_timelines, switch, list_switches, show_one_switch]

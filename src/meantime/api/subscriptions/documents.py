@@ -1,19 +1,58 @@
 """What subscriptions look like on the wire, and how what clients send is read."""
 
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Meta
 
-from meantime.api.identity import AnyRequest, allow
-from meantime.api.streams.reading import as_text
+from meantime.access.scopes import Identity
+from meantime.api.call import Call
+from meantime.api.streams.reading import CursorForm, as_text
 from meantime.clock import rfc3339
 from meantime.errors import Invalid
 from meantime.streams.model import PartitionKey
 from meantime.streams.subscriptions.model import GivenSubscriptionCursor, PartitionStats, Subscription, SubscriptionDraft
-from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 MOST_CURSORS = 1000
+LONGEST_NAME = 255
+READ_FROM = ("begin", "end", "cursors")
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+ReadFrom = Annotated[str, Meta(extra_json_schema={"enum": list(READ_FROM)})]
+
+
+class SubscribedCursor(CursorForm, kw_only=True):
+    """A cursor of one of the event types of a subscription. Its token is not looked at."""
+
+    event_type: str
+    cursor_token: Any = None
+
+
+SubscribedCursors = Annotated[list[SubscribedCursor], Meta(max_length=MOST_CURSORS)]
+
+
+class SubscriptionForm(msgspec.Struct, kw_only=True):
+    """Owner, event types and group make it the same subscription. `read_from` may be written in capitals; with `cursors`,
+    `initial_cursors` name every partition, otherwise they are ignored."""
+
+    owning_application: Name
+    event_types: Annotated[list[str], Meta(min_length=1)]
+    consumer_group: Name | None = "default"
+    read_from: ReadFrom | None = "end"
+    initial_cursors: SubscribedCursors | None = None
+    authorization: dict[str, Any] | None = None
+
+
+class CursorsForm(msgspec.Struct, kw_only=True):
+    items: SubscribedCursors
+
+
+class CommittedCursor(msgspec.Struct, frozen=True):
+    partition: str
+    offset: str
+    event_type: str
+    cursor_token: str
 
 
 class InitialCursor(msgspec.Struct, frozen=True):
@@ -24,9 +63,9 @@ class InitialCursor(msgspec.Struct, frozen=True):
 
 class PartitionReport(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: str
-    state: str
+    state: Annotated[str, Meta(extra_json_schema={"enum": ["unassigned", "assigned", "reassigning"]})]
     stream_id: str | None = None
-    assignment_type: str | None = None
+    assignment_type: Annotated[str, Meta(extra_json_schema={"enum": ["direct", "auto"]})] | None = None
     unconsumed_events: int | None = None
     consumer_lag_seconds: int | None = None
 
@@ -41,7 +80,7 @@ class SubscriptionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     owning_application: str
     event_types: list[str]
     consumer_group: str
-    read_from: str
+    read_from: ReadFrom
     created_at: str
     updated_at: str
     initial_cursors: list[InitialCursor]
@@ -112,7 +151,7 @@ def read_draft(document: dict[str, Any]) -> SubscriptionDraft:
         raise Invalid("event_types has to be a list of names of event types, at least one")
     read_from = document.get("read_from")
     read_from = "end" if read_from is None else read_from
-    if not isinstance(read_from, str) or read_from.lower() not in ("begin", "end", "cursors"):
+    if not isinstance(read_from, str) or read_from.lower() not in READ_FROM:
         raise Invalid("read_from has to be begin, end or cursors")
     cursors = document.get("initial_cursors")
     if read_from.lower() == "cursors" and not cursors:
@@ -129,8 +168,8 @@ def read_draft(document: dict[str, Any]) -> SubscriptionDraft:
 
 
 def _name(value: object, what: str) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= 255 or "\x00" in value:
-        raise Invalid(f"{what} has to be a text of 1 to 255 characters")
+    if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME or "\x00" in value:
+        raise Invalid(f"{what} has to be a text of 1 to {LONGEST_NAME} characters")
     return value
 
 
@@ -155,12 +194,13 @@ def objects_in(items: object) -> list[dict[str, Any]]:
     return items
 
 
-def allow_all(request: AnyRequest, event_types: tuple[str, ...]) -> None:
+def require_read(identity: Identity, event_types: tuple[str, ...]) -> None:
     for name in event_types:
-        allow(request, "read", name)
+        identity.require("read", name)
 
 
-async def allowed(request: AnyRequest, subscriptions: Subscriptions, id: str) -> Subscription:
-    subscription = await subscriptions.get(id)
-    allow_all(request, subscription.event_types)
+async def allowed(call: Call[Any, Any]) -> Subscription:
+    """The subscription in the path, if the caller may read all its event types."""
+    subscription = await call.services.streams.subscriptions.get(call.names["id"])
+    require_read(call.identity, subscription.event_types)
     return subscription

@@ -1,24 +1,21 @@
 """`/subscriptions`: create, list, change and delete subscriptions, and their statistics."""
 
-import msgspec
-from litestar import Response, delete, get, post, put
-from litestar.params import FromPath, FromQuery
+from typing import Annotated, Any
 
-from meantime.api.bodies import read_object
-from meantime.api.dependencies import TheSubscriptions
-from meantime.api.identity import AnyRequest, identity_of
-from meantime.api.subscriptions import cursors as subscription_cursors
-from meantime.api.subscriptions import events as subscription_events
+import msgspec
+from msgspec import Meta
+
+from meantime.api.call import Answer, Call
 from meantime.api.subscriptions.documents import (
     EventTypeReport,
     Page,
     SubscriptionDocument,
-    allow_all,
     allowed,
     document_of,
     links,
     read_draft,
     reports,
+    require_read,
 )
 from meantime.errors import Invalid, Malformed
 from meantime.streams.subscriptions.model import Subscription
@@ -26,79 +23,92 @@ from meantime.streams.subscriptions.stats import assignments, stats
 from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 LARGEST_PAGE = 1000
+LARGEST_OFFSET = 2**63 - 1
 
 
-class SubscriptionStatsDocument(msgspec.Struct, frozen=True):
-    items: list[EventTypeReport]
+class ListQuery(msgspec.Struct, kw_only=True):
+    """The bounds are enforced by the handler."""
+
+    owning_application: str | None = None
+    event_type: Annotated[list[str], Meta(description="Those that subscribe to all of these.")] = []
+    offset: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LARGEST_OFFSET})] = 0
+    limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": LARGEST_PAGE})] = 20
+    show_status: Annotated[bool, Meta(description="Show also who reads which partition.")] = False
 
 
-@post("/subscriptions", tags=["subscriptions"], summary="Subscribe to event types")
-async def create_subscription(request: AnyRequest, subscriptions: TheSubscriptions) -> Response[SubscriptionDocument]:
-    """201 when it is new; 200 when the same application has subscribed to the same event types in the same group."""
-    draft = read_draft(await read_object(request))
-    allow_all(request, draft.event_types)
-    subscription, new = await subscriptions.create(draft)
-    path = f"/subscriptions/{subscription.id}"
-    return Response(
-        document_of(subscription), status_code=201 if new else 200, headers={"Location": path, "Content-Location": path}
+class LagQuery(msgspec.Struct):
+    show_time_lag: Annotated[bool, Meta(description="Show also how old the oldest unread event of each partition is.")] = (
+        False
     )
 
 
-@get("/subscriptions", tags=["subscriptions"], summary="All subscriptions, newest first")
-async def list_subscriptions(
-    request: AnyRequest,
-    subscriptions: TheSubscriptions,
-    owning_application: FromQuery[str | None] = None,
-    event_type: FromQuery[list[str] | None] = None,
-    offset: FromQuery[int] = 0,
-    limit: FromQuery[int] = 20,
-    show_status: FromQuery[bool] = False,
-) -> Page:
-    if not 0 <= offset < 2**63:
+class SubscriptionStats(msgspec.Struct, frozen=True):
+    items: list[EventTypeReport]
+
+
+async def create(call: Call[dict[str, Any], None]) -> Answer:
+    """Subscribe to event types
+
+    201 when it is new; 200 when the same application has subscribed to the same event types in the same group.
+    """
+    draft = read_draft(call.form)
+    require_read(call.identity, draft.event_types)
+    subscription, new = await call.services.streams.subscriptions.create(draft)
+    path = f"/subscriptions/{subscription.id}"
+    return Answer(201 if new else 200, document_of(subscription), headers={"Location": path, "Content-Location": path})
+
+
+async def list_all(call: Call[None, ListQuery]) -> Page:
+    """All subscriptions, newest first
+
+    With authentication on, those whose event types the key may read.
+    """
+    query, subscriptions = call.query, call.services.streams.subscriptions
+    if not 0 <= query.offset <= LARGEST_OFFSET:
         raise Malformed("'offset' parameter can't be lower than 0")
-    if not 1 <= limit <= LARGEST_PAGE:
+    if not 1 <= query.limit <= LARGEST_PAGE:
         raise Malformed(f"'limit' parameter should have value between 1 and {LARGEST_PAGE}")
-    event_types = event_type or []
-    found = await subscriptions.page(owning_application, event_types, offset, limit + 1)
-    identity = identity_of(request)
+    found = await subscriptions.page(query.owning_application, query.event_type, query.offset, query.limit + 1)
     items = [
-        document_of(subscription, await _status(subscriptions, subscription) if show_status else None)
-        for subscription in found[:limit]
-        if all(identity.may("read", name) for name in subscription.event_types)
+        document_of(subscription, await _status(subscriptions, subscription) if query.show_status else None)
+        for subscription in found[: query.limit]
+        if all(call.identity.may("read", name) for name in subscription.event_types)
     ]
-    filters = [("owning_application", owning_application)] if owning_application else []
-    filters += [("event_type", name) for name in event_types]
-    return Page(items, links(filters, offset, limit, more=len(found) > limit))
+    filters = [("owning_application", query.owning_application)] if query.owning_application else []
+    filters += [("event_type", name) for name in query.event_type]
+    return Page(items, links(filters, query.offset, query.limit, more=len(found) > query.limit))
 
 
-@get("/subscriptions/{id:str}", tags=["subscriptions"], summary="A subscription")
-async def show_subscription(request: AnyRequest, subscriptions: TheSubscriptions, id: FromPath[str]) -> SubscriptionDocument:
-    return document_of(await allowed(request, subscriptions, id))
+async def show(call: Call[None, None]) -> SubscriptionDocument:
+    """A subscription"""
+    return document_of(await allowed(call))
 
 
-@put("/subscriptions/{id:str}", tags=["subscriptions"], summary="Change who may use a subscription", status_code=204)
-async def update_subscription(request: AnyRequest, subscriptions: TheSubscriptions, id: FromPath[str]) -> None:
-    """Only `authorization` can change."""
-    subscription = await allowed(request, subscriptions, id)
-    draft = read_draft(await read_object(request))
+async def update(call: Call[dict[str, Any], None]) -> Answer:
+    """Change who may use a subscription
+
+    Only `authorization` can change.
+    """
+    subscription = await allowed(call)
+    draft = read_draft(call.form)
     same = (subscription.owning_application, subscription.event_types, subscription.consumer_group)
     if (draft.owning_application, draft.event_types, draft.consumer_group) != same:
         raise Invalid("a subscription keeps its owning_application, event_types and consumer_group")
-    await subscriptions.update_access(subscription, draft.access)
+    await call.services.streams.subscriptions.update_access(subscription, draft.access)
+    return Answer(204)
 
 
-@delete("/subscriptions/{id:str}", tags=["subscriptions"], summary="Delete a subscription; its streams end")
-async def delete_subscription(request: AnyRequest, subscriptions: TheSubscriptions, id: FromPath[str]) -> None:
-    await subscriptions.delete(await allowed(request, subscriptions, id))
+async def delete(call: Call[None, None]) -> Answer:
+    """Delete a subscription; its streams end"""
+    await call.services.streams.subscriptions.delete(await allowed(call))
+    return Answer(204)
 
 
-@get("/subscriptions/{id:str}/stats", tags=["subscriptions"], summary="Readers, unconsumed events and lag by partition")
-async def show_stats(
-    request: AnyRequest, subscriptions: TheSubscriptions, id: FromPath[str], show_time_lag: FromQuery[bool] = False
-) -> SubscriptionStatsDocument:
-    subscription = await allowed(request, subscriptions, id)
-    found = await stats(subscriptions, subscription, with_ages=show_time_lag)
-    return SubscriptionStatsDocument(reports(subscription, found))
+async def show_stats(call: Call[None, LagQuery]) -> SubscriptionStats:
+    """Readers, unconsumed events and lag by partition"""
+    subscription = await allowed(call)
+    found = await stats(call.services.streams.subscriptions, subscription, with_ages=call.query.show_time_lag)
+    return SubscriptionStats(reports(subscription, found))
 
 
 async def _status(subscriptions: Subscriptions, subscription: Subscription) -> list[EventTypeReport]:
@@ -107,15 +117,3 @@ async def _status(subscriptions: Subscriptions, subscription: Subscription) -> l
     await registry.look()
     found = assignments(await subscriptions.keys(subscription), registry.readers, registry.owners)
     return reports(subscription, found)
-
-
-ROUTES = [
-    create_subscription,
-    list_subscriptions,
-    show_subscription,
-    update_subscription,
-    delete_subscription,
-    show_stats,
-    *subscription_cursors.ROUTES,
-    *subscription_events.ROUTES,
-]

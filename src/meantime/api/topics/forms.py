@@ -1,27 +1,92 @@
-"""What topics read and write over HTTP.
+"""What topics read over HTTP.
 
 A batch is decoded in one go when all of it is well-formed. Otherwise each entry is decoded alone, so that a bad one is
-judged alone. JSON bodies are never looked into: their bytes are stored and sent as they came.
+judged alone. JSON bodies are never looked into: their bytes are stored and sent as they came. Bounds are described here and
+enforced where they are known, by topics themselves.
 """
 
-from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Meta, Raw
 
 from meantime.errors import Invalid, Malformed
-from meantime.topics.model import Lease, MessageDraft, Refused, StoredMessage, Topic
-from meantime.topics.rules import status
+from meantime.names import IDENTIFIER
+from meantime.topics.leasing.leasing import LONGEST_WAIT_MS, MOST_LEASES
+from meantime.topics.model import MessageDraft, Refused
+from meantime.topics.rules import MIN_AHEAD_MS
+from meantime.topics.settings import BOUNDS, SettingsChange
 
 MOST_ENTRIES = 10_000
+MOST_REDRIVEN = 10_000
+LEASES = 10
+LEASE_MS = 30_000
 
 Form = TypeVar("Form")
 
 
+def bounds(least: int, most: int) -> Meta:
+    return Meta(extra_json_schema={"minimum": least, "maximum": most})
+
+
+def _setting(name: str) -> Meta:
+    return bounds(*BOUNDS[name])
+
+
+ONE_INSTANT = Meta(
+    extra_json_schema={
+        "oneOf": [{"required": [name], "properties": {name: {"type": "integer"}}} for name in ("at_ms", "after_ms")]
+    }
+)
+ENTRIES = Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_ENTRIES})
+Identifier = Annotated[str, Meta(extra_json_schema={"pattern": f"^{IDENTIFIER.pattern}$"})]
+LeaseLimit = Annotated[int, bounds(1, MOST_LEASES)]
+LeaseTime = Annotated[
+    int, Meta(extra_json_schema={"minimum": MIN_AHEAD_MS}, description="At most the topic's max_lease_ms.")
+]
+
+
+class SettingsForm(SettingsChange, frozen=True, kw_only=True):
+    """Settings of a topic; one that is left out keeps its value."""
+
+    bucket_count: Annotated[int, _setting("bucket_count")] | None = None
+    max_future_ms: Annotated[int, _setting("max_future_ms")] | None = None
+    max_lease_ms: Annotated[int, _setting("max_lease_ms")] | None = None
+    max_body_bytes: Annotated[int, _setting("max_body_bytes")] | None = None
+    max_attempts: Annotated[int, _setting("max_attempts")] | None = None
+    dead_letter_topic: Identifier | None = None
+    dedupe_ms: Annotated[int, _setting("dedupe_ms")] | None = None
+
+
+class DraftForm(MessageDraft, frozen=True):
+    """A message: when it is due, and any JSON or (`body_b64`) any bytes."""
+
+    id: Identifier | None = None
+    body: Raw = msgspec.field(default_factory=Raw)
+    body_b64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
+
+
 class DraftsForm(msgspec.Struct):
-    messages: list[MessageDraft] | None = None
+    messages: Annotated[list[Annotated[DraftForm, ONE_INSTANT]], ENTRIES]
+
+
+class ClaimForm(msgspec.Struct):
+    """A lease, by the version that its holder got; where it is to end or the message to be due, one of the instants."""
+
+    id: str
+    version: int | None = None
+    at_ms: int | None = None
+    after_ms: int | None = None
+
+
+class ClaimsForm(msgspec.Struct):
+    leases: Annotated[list[ClaimForm], ENTRIES]
+    consumer_id: Identifier | None = None
+
+
+class IdsForm(msgspec.Struct):
+    ids: Annotated[list[str], ENTRIES]
 
 
 class EntriesForm(msgspec.Struct):
@@ -33,23 +98,11 @@ class EntriesForm(msgspec.Struct):
     consumer_id: str | None = None
 
 
-class ClaimForm(msgspec.Struct):
-    id: str
-    version: int | None = None
-    at_ms: int | None = None
-    after_ms: int | None = None
-
-
-class ClaimsForm(msgspec.Struct):
-    consumer_id: str | None = None
-    leases: list[ClaimForm] | None = None
-
-
 class PullForm(msgspec.Struct):
-    consumer_id: str | None = None
-    limit: int | None = None
-    lease_ms: int | None = None
-    wait_ms: int | None = None
+    consumer_id: Identifier | None = None
+    limit: LeaseLimit | None = LEASES
+    lease_ms: LeaseTime | None = LEASE_MS
+    wait_ms: Annotated[int, bounds(0, LONGEST_WAIT_MS)] | None = 0
 
 
 class MoveForm(msgspec.Struct):
@@ -59,39 +112,24 @@ class MoveForm(msgspec.Struct):
 
 
 class RedriveForm(msgspec.Struct):
-    to: str | None = None
-    limit: int | None = None
+    to: Identifier | None = None
+    limit: Annotated[int, bounds(1, MOST_REDRIVEN)] | None = MOST_REDRIVEN
+
+
+class ProducerHeader(msgspec.Struct, rename={"group": "X-Producer-Group"}):
+    group: Identifier
+
+
+class AnyProducerHeader(msgspec.Struct, rename={"group": "X-Producer-Group"}):
+    group: Identifier | None = None
+
+
+class ConsumerQuery(msgspec.Struct):
+    consumer_id: Identifier | None = None
 
 
 class _Named(msgspec.Struct):
     id: str | None = None
-
-
-class LeaseView(msgspec.Struct, frozen=True):
-    id: str
-    version: int
-    at_ms: int
-    created_for_ms: int
-    attempts: int
-    producer_group: str
-    body: Raw | UnsetType = UNSET
-    body_b64: str | UnsetType = UNSET
-    dead_letter: Raw | UnsetType = UNSET
-
-
-class MessageView(msgspec.Struct, frozen=True):
-    id: str
-    at_ms: int
-    created_for_ms: int
-    status: str
-    producer_group: str
-    lock_consumer_id: str | None
-    version: int
-    bucket_id: int
-    attempts: int
-    body: Raw | UnsetType = UNSET
-    body_b64: str | UnsetType = UNSET
-    dead_letter: Raw | UnsetType = UNSET
 
 
 def read(body: bytes, form: type[Form]) -> Form:
@@ -140,7 +178,7 @@ def check_batch(entries: Sequence[Form] | None, field: str) -> Sequence[Form]:
 
 def _draft(entry: Raw) -> MessageDraft | Refused:
     try:
-        return msgspec.json.decode(entry, type=MessageDraft)
+        return msgspec.json.decode(entry, type=DraftForm)
     except msgspec.DecodeError as error:
         return Refused(_id_of(entry), str(error))
 
@@ -168,50 +206,3 @@ def _decoded(entry: Raw, kind: type[Form]) -> Form | None:
         return msgspec.json.decode(entry, type=kind)
     except msgspec.DecodeError:
         return None
-
-
-def lease_view(lease: Lease) -> LeaseView:
-    content, encoded = _content(lease)
-    return LeaseView(
-        lease.id,
-        lease.version,
-        lease.at_ms,
-        lease.created_for_ms,
-        lease.attempts,
-        lease.producer_group,
-        content,
-        encoded,
-        _history(lease),
-    )
-
-
-def message_view(message: StoredMessage, now_ms: int) -> MessageView:
-    content, encoded = _content(message)
-    return MessageView(
-        message.id,
-        message.at_ms,
-        message.created_for_ms,
-        status(message, now_ms),
-        message.producer_group,
-        message.lock_consumer_id,
-        message.version,
-        message.bucket_id,
-        message.attempts,
-        content,
-        encoded,
-        _history(message),
-    )
-
-
-def topic_view(topic: Topic) -> dict[str, Any]:
-    return {"name": topic.name, **msgspec.structs.asdict(topic.settings)}
-
-
-def _content(carrier: Lease | StoredMessage) -> tuple[Raw | UnsetType, str | UnsetType]:
-    if carrier.is_json:
-        return Raw(carrier.body), UNSET
-    return UNSET, b64encode(carrier.body).decode()
-
-
-def _history(carrier: Lease | StoredMessage) -> Raw | UnsetType:
-    return UNSET if carrier.dead_letter is None else Raw(carrier.dead_letter)

@@ -1,101 +1,114 @@
 """`/topics/{topic}/leases`: what consumers do. The consumer is named by `consumer_id`, in the body or the query."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from litestar import Response, get, post
-from litestar.enums import MediaType
-from litestar.params import FromPath, FromQuery
 
-from meantime.api.dependencies import TheTopics
-from meantime.api.identity import AnyRequest, allow
-from meantime.api.streaming import LineStream
-from meantime.api.topics.forms import ClaimForm, PullForm, lease_view, read, read_claims
+from meantime.api.call import Call
+from meantime.api.http.exchange import Exchange
+from meantime.api.streaming import NDJSON, LineStream
+from meantime.api.topics.forms import (
+    LEASE_MS,
+    LEASES,
+    ClaimForm,
+    ConsumerQuery,
+    LeaseLimit,
+    LeaseTime,
+    PullForm,
+    read_claims,
+)
+from meantime.api.topics.views import LeasesView, OutcomesView, lease_view
 from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError, Unauthenticated
 from meantime.names import check_identifier, is_identifier
 from meantime.tasks import start
 from meantime.topics.leasing.receivers import LeaseStream
-from meantime.topics.model import LeaseClaim, Outcome, Refused, Topic
+from meantime.topics.model import Lease, LeaseClaim, Outcome, Refused, Topic
 from meantime.topics.rules import NOT_FOUND
-from meantime.topics.topics import Topics
 
 KEEP_ALIVE_EVERY = 4.0
-NDJSON = "application/x-ndjson"
 _NEWLINE = b"\n"
 
-Answer = TypeVar("Answer")
+
+class PushQuery(ConsumerQuery):
+    buffer: LeaseLimit = 100
+    lease_ms: LeaseTime = LEASE_MS
 
 
-@post("/topics/{topic:str}/leases", tags=["topics"], summary="Pull: lease what is due", status_code=200)
-async def pull(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
-    """`{consumer_id, limit 10, lease_ms 30000, wait_ms 0}`: new leases in time order, at once or when there are any."""
-    form = read(await request.body(), PullForm)
-    consumer_id = consumer(request, topic, form.consumer_id)
-    wait_ms = _or(form.wait_ms, 0)
-    pulling = topics.leasing.pull(topic, consumer_id, _or(form.limit, 10), _or(form.lease_ms, 30_000), wait_ms)
-    leases = await (_while_connected(request, pulling) if wait_ms else pulling)
-    return _json({"leases": [lease_view(lease) for lease in leases]})
+async def pull(call: Call[PullForm, ConsumerQuery]) -> LeasesView:
+    """Pull: lease what is due
+
+    `{consumer_id, limit, lease_ms, wait_ms}`: new leases in time order, at once, or when there are any within `wait_ms`.
+    """
+    asked, leasing = call.form, call.services.topics.leasing
+    consumer_id = consumer(asked.consumer_id or call.query.consumer_id)
+    limit = LEASES if asked.limit is None else asked.limit
+    lease_ms = LEASE_MS if asked.lease_ms is None else asked.lease_ms
+    wait_ms = asked.wait_ms or 0
+    pulling = leasing.pull(call.names["topic"], consumer_id, limit, lease_ms, wait_ms)
+    leases = await (_while_connected(call.exchange, pulling) if wait_ms else pulling)
+    return LeasesView([lease_view(lease) for lease in leases])
 
 
-@get("/topics/{topic:str}/leases", tags=["topics"], summary="Push: a stream of leases, as messages become due")
-async def push(
-    request: AnyRequest,
-    topics: TheTopics,
-    topic: FromPath[str],
-    buffer: FromQuery[int] = 100,
-    lease_ms: FromQuery[int] = 30_000,
-) -> LineStream:
-    """`application/x-ndjson`, one lease a line, first those that the consumer still holds; an empty line keeps the
-    connection alive. The leases that a consumer holds count against `buffer`. One stream per consumer in the cluster."""
-    consumer_id = consumer(request, topic, None)
+async def push(call: Call[None, PushQuery]) -> LineStream:
+    """Push: a stream of leases, as messages become due
+
+    `application/x-ndjson`, one lease a line, first those that the consumer still holds; an empty line keeps the connection
+    alive. The leases that a consumer holds count against `buffer`. One stream per consumer in the cluster.
+    """
+    topics, query = call.services.topics, call.query
+    consumer_id = consumer(query.consumer_id)
     opened = AsyncExitStack()
-    stream = await opened.enter_async_context(topics.leasing.stream(topic, consumer_id, buffer, lease_ms))
+    opening = topics.leasing.stream(call.names["topic"], consumer_id, query.buffer, query.lease_ms)
+    stream = await opened.enter_async_context(opening)
     return LineStream(_Leases(stream, opened, topics.clock), media_type=NDJSON)
 
 
-@post("/topics/{topic:str}/leases/extend", tags=["topics"], summary="Let leases end later or sooner", status_code=200)
-async def extend(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
-    """`{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order."""
-    return await _claims(request, topics, topic, topics.holding.extend)
+async def extend(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
+    """Let leases end later or sooner
+
+    `{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order.
+    """
+    return await _claims(call, call.services.topics.holding.extend)
 
 
-@post("/topics/{topic:str}/leases/release", tags=["topics"], summary="Give messages back for later", status_code=200)
-async def release(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
-    """`{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order."""
-    return await _claims(request, topics, topic, topics.holding.release)
+async def release(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
+    """Give messages back for later
+
+    `{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order.
+    """
+    return await _claims(call, call.services.topics.holding.release)
 
 
-@post("/topics/{topic:str}/leases/delete", tags=["topics"], summary="Delete messages that are done", status_code=200)
-async def finish(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
-    """`{consumer_id, leases: [{id, version}]}`: one result per lease, in their order."""
-    return await _claims(request, topics, topic, topics.holding.delete)
+async def finish(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
+    """Delete messages that are done
+
+    `{consumer_id, leases: [{id, version}]}`: one result per lease, in their order.
+    """
+    return await _claims(call, call.services.topics.holding.delete)
 
 
-def consumer(request: AnyRequest, topic: str, in_body: str | None) -> str:
-    """The id of the consumer, from the body or the query."""
-    consumer_id = in_body or request.query_params.get("consumer_id")
-    if not consumer_id:
+def consumer(given: str | None) -> str:
+    """The id of the consumer, as it was given in the body or the query."""
+    if not given:
         raise Unauthenticated("say which consumer you are: give consumer_id")
-    check_identifier(consumer_id, "consumer id")
-    allow(request, "consume", topic)
-    return consumer_id
+    return check_identifier(given, "consumer id")
 
 
 Apply = Callable[[Topic, str, Sequence[LeaseClaim]], Awaitable[list[Outcome]]]
 
 
-async def _claims(request: AnyRequest, topics: Topics, name: str, apply: Apply) -> Response[bytes]:
-    in_body, forms = read_claims(await request.body())
-    consumer_id = consumer(request, name, in_body)
-    topic = await topics.catalog.get(name)
+async def _claims(call: Call[bytes, ConsumerQuery], apply: Apply) -> OutcomesView:
+    in_body, forms = read_claims(call.form)
+    consumer_id = consumer(in_body or call.query.consumer_id)
+    topic = await call.services.topics.catalog.get(call.names["topic"])
     claims = [_claim(form) for form in forms]
     sound = [claim for claim in claims if isinstance(claim, LeaseClaim)]
     outcomes = iter(await apply(topic, consumer_id, sound) if sound else ())
-    return _json({"results": [next(outcomes) if isinstance(claim, LeaseClaim) else claim for claim in claims]})
+    return OutcomesView([next(outcomes) if isinstance(claim, LeaseClaim) else claim for claim in claims])
 
 
 def _claim(form: ClaimForm | Refused) -> LeaseClaim | Outcome:
@@ -134,31 +147,22 @@ class _Leases:
         self._closing = self._closing or start(self._opened.aclose(), name="close lease stream")
 
 
-async def _while_connected(request: AnyRequest, work: Awaitable[Answer]) -> Answer:
-    """A pull ends with its connection: a client that has disconnected leases nothing."""
-    working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request))
+async def _while_connected(exchange: Exchange, work: Coroutine[Any, Any, list[Lease]]) -> list[Lease]:
+    """A pull ends with its connection: a client that has disconnected leases nothing. It ends empty when the node stops."""
+    working = asyncio.create_task(work, name="pull while connected")
+    exchange.when_ending(lambda: _cancel(working))
     try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise Malformed("the client has disconnected")
-        return working.result()
+        return await working
+    except asyncio.CancelledError:
+        if not working.cancelled() or not (exchange.gone or exchange.stopping):
+            raise
+        if exchange.gone:
+            raise Malformed("the client has disconnected") from None
+        return []
     finally:
+        exchange.when_ending(None)
         working.cancel()
-        gone.cancel()
 
 
-async def _disconnected(request: AnyRequest) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _json(document: Any) -> Response[bytes]:
-    return Response(msgspec.json.encode(document), media_type=MediaType.JSON)
-
-
-ROUTES = [pull, push, extend, release, finish]
+def _cancel(working: asyncio.Task[Any]) -> None:
+    working.cancel()

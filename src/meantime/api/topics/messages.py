@@ -1,15 +1,22 @@
 """`/topics/{topic}/messages`: what producers do. The group that asks is in `X-Producer-Group`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, delete, get, patch, post
-from litestar.enums import MediaType
-from litestar.params import FromPath, FromQuery
 
-from meantime.api.dependencies import TheTopics
-from meantime.api.identity import AnyRequest, allow, producer_group
-from meantime.api.topics.forms import MoveForm, message_view, read, read_drafts, read_ids
+from meantime.api.bodies import Takes, form
+from meantime.api.call import Answer, Call
+from meantime.api.rights import producer_group
+from meantime.api.topics.forms import ONE_INSTANT, ConsumerQuery, Identifier, MoveForm, bounds, read_drafts, read_ids
+from meantime.api.topics.views import (
+    CreatedView,
+    DeletedView,
+    DeletionsView,
+    MessagesView,
+    MessageView,
+    MovedView,
+    message_view,
+)
 from meantime.errors import Forbidden, Invalid, Unauthenticated
 from meantime.names import check_identifier, is_identifier
 from meantime.topics.model import Outcome
@@ -17,94 +24,102 @@ from meantime.topics.rules import NOT_FOUND
 
 MOST_LISTED = 1_000
 
-# `delete` is also the name of a way to delete many at once; a message may bear it all the same.
-BULK = "delete"
-MESSAGE = ["/topics/{topic:str}/messages/{message_id:str}", f"/topics/{{topic:str}}/messages/{BULK}"]
+MOVE = Takes(Annotated[MoveForm, ONE_INSTANT], form(MoveForm).read)
 
 
-@post("/topics/{topic:str}/messages", tags=["topics"], summary="Create messages")
-async def create(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
-    """`{"messages": [{id?, at_ms | after_ms, body | body_b64}]}`. 201 when all were created, else 207; one result per
-    message, in their order. An id that exists is not created again."""
-    group = producer_group(request)
-    results = await topics.producing.create(topic, group, read_drafts(await request.body()))
+CREATED = {201: CreatedView, 207: CreatedView}
+
+
+class ListQuery(msgspec.Struct):
+    after: Annotated[str, msgspec.Meta(description="The id after which the list begins.")] = ""
+    limit: Annotated[int, bounds(1, MOST_LISTED)] = 100
+    producer_group: Identifier | None = None
+
+
+class VersionQuery(msgspec.Struct):
+    version: int | None = None
+
+
+async def create(call: Call[bytes, None]) -> Answer:
+    """Create messages
+
+    `{"messages": [{id?, at_ms | after_ms, body | body_b64}]}`. 201 when all were created, else 207; one result per message,
+    in their order. An id that exists is not created again.
+    """
+    group = producer_group(call)
+    results = await call.services.topics.producing.create(call.names["topic"], group, read_drafts(call.form))
     all_created = all(result.status == "created" for result in results)
-    return _json({"results": results}, 201 if all_created else 207)
+    return Answer(201 if all_created else 207, CreatedView(results))
 
 
-@get("/topics/{topic:str}/messages", tags=["topics"], summary="The messages of a producer group")
-async def list_messages(
-    request: AnyRequest, topics: TheTopics, topic: FromPath[str], after: FromQuery[str] = "", limit: FromQuery[int] = 100
-) -> Response[bytes]:
-    """Ordered by id, from the one after `after`; `next` continues the list."""
-    wanted = request.query_params.get("producer_group")
-    group = producer_group(request)
-    if wanted not in (None, "", group):
+async def list_messages(call: Call[None, ListQuery]) -> MessagesView:
+    """The messages of a producer group
+
+    Ordered by id, from the one after `after`; `next` continues the list. A group sees its own only.
+    """
+    group, query, topics = producer_group(call), call.query, call.services.topics
+    if query.producer_group not in (None, "", group):
         raise Forbidden("only the owner may list the messages of a producer group")
-    if not 1 <= limit <= MOST_LISTED:
+    if not 1 <= query.limit <= MOST_LISTED:
         raise Invalid(f"limit must be from 1 to {MOST_LISTED}", field="limit")
-    if after:
-        check_identifier(after, "message id")
-    found = await topics.producing.messages(topic, group, after, limit)
+    if query.after:
+        check_identifier(query.after, "message id")
+    found = await topics.producing.messages(call.names["topic"], group, query.after, query.limit)
     now_ms = topics.clock.now_ms()
-    following = found[-1].id if len(found) == limit else None
-    return _json({"messages": [message_view(message, now_ms) for message in found], "next": following})
+    following = found[-1].id if len(found) == query.limit else None
+    return MessagesView([message_view(message, now_ms) for message in found], following)
 
 
-@get(MESSAGE, tags=["topics"], summary="A message, for its owner or holder")
-async def get_message(
-    request: AnyRequest,
-    topics: TheTopics,
-    topic: FromPath[str],
-    message_id: FromPath[str] = BULK,
-    consumer_id: FromQuery[str | None] = None,
-) -> Response[bytes]:
-    group = producer_group(request) if request.headers.get("X-Producer-Group") else None
+async def get(call: Call[None, ConsumerQuery]) -> MessageView:
+    """A message, for its owner or holder
+
+    Who asks is said by `X-Producer-Group`, by `consumer_id`, or by both.
+    """
+    topic, topics, consumer_id = call.names["topic"], call.services.topics, call.query.consumer_id
+    group = producer_group(call) if call.header(b"x-producer-group") else None
     if not group and not consumer_id:
         raise Unauthenticated("say who you are: send X-Producer-Group or consumer_id")
     if consumer_id:
         check_identifier(consumer_id, "consumer id")
-        allow(request, "consume", topic)
-    message = await topics.producing.message(topic, message_id, group, consumer_id or None)
-    return _json(message_view(message, topics.clock.now_ms()))
+        call.identity.require("consume", topic)
+    message = await topics.producing.message(topic, call.names["message_id"], group, consumer_id or None)
+    return message_view(message, topics.clock.now_ms())
 
 
-@patch(MESSAGE, tags=["topics"], summary="Move a message in time")
-async def move(
-    request: AnyRequest, topics: TheTopics, topic: FromPath[str], message_id: FromPath[str] = BULK
-) -> Response[bytes]:
-    """`{at_ms | after_ms, version?}`, by its owner. 409 `leased` while a consumer has it, `stale_version` if it changed."""
-    group = producer_group(request)
-    form = read(await request.body(), MoveForm)
-    outcome = await topics.producing.move(topic, message_id, group, form.at_ms, form.after_ms, form.version)
-    return _json({"id": message_id, "version": outcome.version, "at_ms": outcome.at_ms})
+async def move(call: Call[MoveForm, None]) -> MovedView:
+    """Move a message in time
+
+    `{at_ms | after_ms, version?}`, by its owner. 409 `leased` while a consumer has it, `stale_version` if it changed.
+    """
+    topic, message_id, asked = call.names["topic"], call.names["message_id"], call.form
+    group, producing = producer_group(call), call.services.topics.producing
+    outcome = await producing.move(topic, message_id, group, asked.at_ms, asked.after_ms, asked.version)
+    assert outcome.version is not None
+    assert outcome.at_ms is not None
+    return MovedView(message_id, outcome.version, outcome.at_ms)
 
 
-@delete(MESSAGE, tags=["topics"], summary="Delete a message", status_code=204)
-async def delete_message(
-    request: AnyRequest,
-    topics: TheTopics,
-    topic: FromPath[str],
-    message_id: FromPath[str] = BULK,
-    version: FromQuery[int | None] = None,
-) -> None:
-    """By its owner; again is fine. 409 `leased` while a consumer has it."""
-    await topics.producing.delete(topic, message_id, producer_group(request), version)
+async def delete(call: Call[None, VersionQuery]) -> None:
+    """Delete a message
+
+    By its owner; again is fine. 409 `leased` while a consumer has it.
+    """
+    producing = call.services.topics.producing
+    await producing.delete(call.names["topic"], call.names["message_id"], producer_group(call), call.query.version)
 
 
-@post(f"/topics/{{topic:str}}/messages/{BULK}", tags=["topics"], summary="Delete messages", status_code=200)
-async def delete_messages(request: AnyRequest, topics: TheTopics, topic: FromPath[str]) -> Response[bytes]:
-    """`{"ids": [...]}`, by their owner; one result per id, in their order."""
-    group = producer_group(request)
-    ids = read_ids(await request.body())
+async def delete_many(call: Call[bytes, None]) -> DeletionsView:
+    """Delete messages
+
+    `{"ids": [...]}`, by their owner; one result per id, in their order.
+    """
+    group = producer_group(call)
+    ids = read_ids(call.form)
     sound = [one for one in ids if one is not None and is_identifier(one)]
-    outcomes = iter(await topics.producing.delete_many(topic, group, sound))
+    outcomes = iter(await call.services.topics.producing.delete_many(call.names["topic"], group, sound))
     results = [next(outcomes) if one is not None and is_identifier(one) else Outcome(one, NOT_FOUND) for one in ids]
-    return _json({"results": [{"id": result.id, "status": result.status} for result in results]})
+    return DeletionsView([_deleted(result.id, result.status) for result in results])
 
 
-def _json(document: Any, status_code: int = 200) -> Response[bytes]:
-    return Response(msgspec.json.encode(document), status_code=status_code, media_type=MediaType.JSON)
-
-
-ROUTES = [create, list_messages, get_message, move, delete_message, delete_messages]
+def _deleted(message_id: str | None, status: Any) -> DeletedView:
+    return DeletedView(message_id, status)

@@ -1,15 +1,14 @@
 """Applications and their queues: owners, positions and lag; pause, resume and reset while they run."""
 
-import msgspec
-from litestar import delete, get, post, put
-from litestar.params import FromPath
+from typing import Annotated, Any
 
-from meantime.api.dependencies import TheApps, TheReading, TheStreams
-from meantime.api.identity import AnyRequest, allow
+import msgspec
+
+from meantime.api.call import Call
 from meantime.api.workers import positions
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading.reader import Reading
-from meantime.workers.inspection import Apps, QueueState
+from meantime.workers.inspection import QueueState
 
 
 class AppDocument(msgspec.Struct, frozen=True):
@@ -50,128 +49,98 @@ class QueuesDocument(msgspec.Struct, frozen=True):
     queues: list[QueueDocument]
 
 
-class Reset(msgspec.Struct, frozen=True):
-    cursor: str | None = None
+class ResetForm(msgspec.Struct, frozen=True):
+    """A cursor of the queue's partition; `BEGIN` does everything again that is still there."""
+
+    cursor: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-@get("/apps", tags=["apps"], summary="All applications")
-async def list_apps(request: AnyRequest, apps: TheApps) -> AppsDocument:
-    allow(request, "apps")
-    found = await apps.apps()
+async def list_apps(call: Call[None, None]) -> AppsDocument:
+    """All applications"""
+    found = await call.services.apps.apps()
     return AppsDocument([AppDocument(app.name, app.workers, app.queues, app.paused) for app in found])
 
 
-@get("/apps/{app:str}", tags=["apps"], summary="One application")
-async def show_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> AppDocument:
-    allow(request, "apps")
-    return await _app(apps, app)
+async def show_app(call: Call[None, None]) -> AppDocument:
+    """One application"""
+    app = await call.services.apps.app(call.names["app"])
+    return AppDocument(app.name, app.workers, app.queues, app.paused)
 
 
-@delete("/apps/{app:str}", tags=["apps"], summary="Forget an application that has no workers")
-async def forget_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> None:
-    """The positions of its queues are lost; 409 while there are workers."""
-    allow(request, "apps")
-    await apps.forget(app)
+async def forget_app(call: Call[None, None]) -> None:
+    """Forget an application that has no workers
+
+    The positions of its queues are lost; 409 while there are workers.
+    """
+    await call.services.apps.forget(call.names["app"])
 
 
-@get("/apps/{app:str}/workers", tags=["apps"], summary="The workers of an application and the queues of each")
-async def list_workers(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> WorkersDocument:
-    allow(request, "apps")
-    found = await apps.workers(app)
+async def list_workers(call: Call[None, None]) -> WorkersDocument:
+    """The workers of an application and the queues of each"""
+    found = await call.services.apps.workers(call.names["app"])
     return WorkersDocument([WorkerDocument(worker, queues) for worker, queues in sorted(found.items())])
 
 
-@get("/apps/{app:str}/queues", tags=["apps"], summary="The queues of an application: owner, position, lag")
-async def list_queues(request: AnyRequest, apps: TheApps, reading: TheReading, app: FromPath[str]) -> QueuesDocument:
-    allow(request, "apps")
-    return QueuesDocument(await _documents(reading, await apps.queues(app)))
+async def list_queues(call: Call[None, None]) -> QueuesDocument:
+    """The queues of an application: owner, position, lag"""
+    states = await call.services.apps.queues(call.names["app"])
+    return QueuesDocument(await _documents(call.services.streams.reading, states))
 
 
-@get("/apps/{app:str}/queues/{queue:str}", tags=["apps"], summary="One queue")
-async def show_queue(
-    request: AnyRequest, apps: TheApps, reading: TheReading, app: FromPath[str], queue: FromPath[str]
-) -> QueueDocument:
-    allow(request, "apps")
-    return await _queue(apps, reading, app, queue)
+async def show_queue(call: Call[Any, None]) -> QueueDocument:
+    """One queue"""
+    state = await call.services.apps.queue(call.names["app"], call.names["queue"])
+    (document,) = await _documents(call.services.streams.reading, [state])
+    return document
 
 
-@put("/apps/{app:str}/queues/{queue:str}/last", tags=["apps"], summary="Move a queue to another cursor")
-async def reset_queue(
-    request: AnyRequest,
-    apps: TheApps,
-    reading: TheReading,
-    streams: TheStreams,
-    app: FromPath[str],
-    queue: FromPath[str],
-) -> QueueDocument:
-    """`{"cursor": "BEGIN"}` does everything again that is still there. Takes effect at once, also with a running owner."""
-    allow(request, "apps")
-    asked = _reset(await request.body())
-    state = await apps.queue(app, queue)
-    source = await positions.source_of(streams, state)
+async def reset_queue(call: Call[bytes, None]) -> QueueDocument:
+    """Move a queue to another cursor
+
+    `{"cursor": "BEGIN"}` does everything again that is still there. Takes effect at once, also with a running owner.
+    """
+    app, queue, services = call.names["app"], call.names["queue"], call.services
+    asked, reading = _reset(call.form), services.streams.reading
+    source = await positions.source_of(services.streams, await services.apps.queue(app, queue))
     cursor = await positions.readable(reading, source, asked)
-    await apps.reset(app, queue, source, cursor, await positions.last_at(reading, source, cursor))
-    return await _queue(apps, reading, app, queue)
+    await services.apps.reset(app, queue, source, cursor, await positions.last_at(reading, source, cursor))
+    return await show_queue(call)
 
 
-@post(
-    "/apps/{app:str}/queues/{queue:str}/pause",
-    tags=["apps"],
-    summary="Pause a queue: no more messages are started",
-    status_code=200,
-)
-async def pause_queue(
-    request: AnyRequest, apps: TheApps, reading: TheReading, app: FromPath[str], queue: FromPath[str]
-) -> QueueDocument:
-    allow(request, "apps")
-    await apps.pause_queue(app, queue, True)
-    return await _queue(apps, reading, app, queue)
+async def pause_queue(call: Call[None, None]) -> QueueDocument:
+    """Pause a queue: no more messages are started"""
+    await call.services.apps.pause_queue(call.names["app"], call.names["queue"], True)
+    return await show_queue(call)
 
 
-@post("/apps/{app:str}/queues/{queue:str}/resume", tags=["apps"], summary="Resume a paused queue", status_code=200)
-async def resume_queue(
-    request: AnyRequest, apps: TheApps, reading: TheReading, app: FromPath[str], queue: FromPath[str]
-) -> QueueDocument:
-    allow(request, "apps")
-    await apps.pause_queue(app, queue, False)
-    return await _queue(apps, reading, app, queue)
+async def resume_queue(call: Call[None, None]) -> QueueDocument:
+    """Resume a paused queue"""
+    await call.services.apps.pause_queue(call.names["app"], call.names["queue"], False)
+    return await show_queue(call)
 
 
-@post("/apps/{app:str}/pause", tags=["apps"], summary="Pause an application: no more messages are started", status_code=200)
-async def pause_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> AppDocument:
-    allow(request, "apps")
-    await apps.pause_app(app, True)
-    return await _app(apps, app)
+async def pause_app(call: Call[None, None]) -> AppDocument:
+    """Pause an application: no more messages are started"""
+    await call.services.apps.pause_app(call.names["app"], True)
+    return await show_app(call)
 
 
-@post("/apps/{app:str}/resume", tags=["apps"], summary="Resume a paused application", status_code=200)
-async def resume_app(request: AnyRequest, apps: TheApps, app: FromPath[str]) -> AppDocument:
-    """Queues that were paused by themselves stay so."""
-    allow(request, "apps")
-    await apps.pause_app(app, False)
-    return await _app(apps, app)
+async def resume_app(call: Call[None, None]) -> AppDocument:
+    """Resume a paused application
+
+    Queues that were paused by themselves stay so.
+    """
+    await call.services.apps.pause_app(call.names["app"], False)
+    return await show_app(call)
 
 
 def _reset(body: bytes) -> str:
     try:
-        reset = msgspec.json.decode(body, type=Reset)
+        return msgspec.json.decode(body, type=ResetForm).cursor
     except msgspec.ValidationError as error:
         raise Invalid(f'say where to go on: {{"cursor": "BEGIN"}} or another cursor ({error})') from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from error
-    if not reset.cursor:
-        raise Invalid('say where to go on: {"cursor": "BEGIN"} or another cursor')
-    return reset.cursor
-
-
-async def _app(apps: Apps, name: str) -> AppDocument:
-    app = await apps.app(name)
-    return AppDocument(app.name, app.workers, app.queues, app.paused)
-
-
-async def _queue(apps: Apps, reading: Reading, app: str, queue: str) -> QueueDocument:
-    (document,) = await _documents(reading, [await apps.queue(app, queue)])
-    return document
 
 
 async def _documents(reading: Reading, states: list[QueueState]) -> list[QueueDocument]:
@@ -190,18 +159,3 @@ async def _documents(reading: Reading, states: list[QueueState]) -> list[QueueDo
         )
         for state in states
     ]
-
-
-ROUTES = [
-    list_apps,
-    show_app,
-    forget_app,
-    list_workers,
-    list_queues,
-    show_queue,
-    reset_queue,
-    pause_queue,
-    resume_queue,
-    pause_app,
-    resume_app,
-]

@@ -6,53 +6,64 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from http_server import HOST, HttpServer, app_of, open_http_server
-from litestar import Request, get, post
-from litestar.params import FromPath
-from litestar.response import Stream
+from http_server import HOST, HttpServer, open_http_server
 
 from meantime.access.scopes import Identity
-from meantime.api.edge import RequestLimits
-from meantime.api.identity import allow, producer_group
+from meantime.api.bodies import raw
+from meantime.api.call import Answer, Call
+from meantime.api.http.limits import HttpLimits
+from meantime.api.rights import PRODUCER, producer_group
+from meantime.api.routing import Route, scope
+from meantime.api.streaming import LineStream
 from meantime.clock import ManualClock
 from meantime.errors import Unauthenticated
 
 
-@post("/echo")
-async def echo(request: Request) -> bytes:
-    return await request.body()
+async def echo(call: Call[bytes, None]) -> Answer:
+    """Echo"""
+    return Answer(201, call.form, media_type=b"application/octet-stream")
 
 
-@get("/slow")
-async def slow() -> str:
+async def slow(call: Call[None, None]) -> Answer:
+    """Slow"""
     await asyncio.sleep(0.5)
-    return "finished"
+    return Answer(200, b"finished", media_type=b"text/plain")
 
 
-@get("/stream")
-async def stream() -> Stream:
-    async def lines() -> AsyncIterator[str]:
+class Lines:
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
         while True:
-            yield "line\n"
+            yield b"line\n"
             await asyncio.sleep(0.05)
 
-    return Stream(lines())
+    async def cut(self) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        self.closed = True
 
 
-@get("/boom")
-async def boom() -> None:
+async def stream(call: Call[None, None]) -> LineStream:
+    """Stream"""
+    return LineStream(Lines())
+
+
+async def boom(call: Call[None, None]) -> None:
+    """Boom"""
     raise RuntimeError("secret detail")
 
 
-@get("/publish/{name:str}")
-async def publish(request: Request, name: FromPath[str]) -> str:
-    allow(request, "publish", name)
+async def publish(call: Call[None, None]) -> str:
+    """Publish"""
     return "allowed"
 
 
-@get("/group")
-async def group(request: Request) -> str:
-    return producer_group(request)
+async def group(call: Call[None, None]) -> str:
+    """Group"""
+    return producer_group(call)
 
 
 class OneKey:
@@ -62,8 +73,15 @@ class OneKey:
         return Identity("k", frozenset({"publish:orders.*", "produce:billing"}))
 
 
-ROUTES = [echo, slow, stream, boom, publish, group]
-LIMITS = RequestLimits(max_header_bytes=4096, max_body_bytes=10_000, body_timeout=0.5)
+ROUTES = [
+    Route("POST", "/echo", None, echo, {201: bytes}, takes=raw(bytes)),
+    Route("GET", "/slow", None, slow, {200: str}),
+    Route("GET", "/stream", None, stream, {200: str}, streams="application/x-json-stream"),
+    Route("GET", "/boom", None, boom, {200: None}),
+    Route("GET", "/publish/{name}", scope("publish", of="name"), publish, {200: str}),
+    Route("GET", "/group", PRODUCER, group, {200: str}),
+]
+LIMITS = HttpLimits(max_header_bytes=4096, max_body_bytes=10_000, body_timeout=0.5, header_timeout=0.4, stop_timeout=3)
 
 
 async def raw(server: HttpServer, data: bytes) -> bytes:
@@ -78,13 +96,13 @@ async def raw(server: HttpServer, data: bytes) -> bytes:
 
 @pytest.fixture
 async def running() -> AsyncIterator[HttpServer]:
-    async with open_http_server(app_of(ROUTES), ManualClock(1234), LIMITS, header_timeout=0.4) as server:
+    async with open_http_server(ROUTES, ManualClock(1234), LIMITS) as server:
         yield server
 
 
 @pytest.fixture
 async def locked() -> AsyncIterator[HttpServer]:
-    async with open_http_server(app_of(ROUTES), ManualClock(1234), LIMITS, OneKey()) as server:
+    async with open_http_server(ROUTES, ManualClock(1234), LIMITS, OneKey()) as server:
         yield server
 
 
@@ -159,10 +177,11 @@ async def test_a_stop_finishes_plain_requests_and_ends_streams_properly(running:
         async with client.stream("GET", "/stream") as streaming:
             lines = streaming.aiter_lines()
             assert await anext(lines) == "line"
-            running.edge.stopping.set()
+            stopping = asyncio.create_task(running.server.stop())
             rest = [line async for line in lines]  # ends by itself, with a proper last chunk
             assert set(rest) <= {"line"}
         assert (await plain).text == "finished"
+        await stopping
 
 
 async def test_without_a_key_401_with_the_wrong_scope_403(locked: HttpServer) -> None:

@@ -1,0 +1,53 @@
+"""What a handler gets and what it gives: a call, and the answer to it."""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from meantime.access.scopes import EVERYBODY, Identity
+from meantime.api.http.exchange import Exchange
+from meantime.api.services import Services
+
+Form = TypeVar("Form")
+Query = TypeVar("Query")
+
+JSON = b"application/json"
+
+
+class Call(Generic[Form, Query]):
+    """A request whose rights are checked and whose body and query are decoded, as its row of the table says.
+
+    `names` are those of the path. `form` is the body: an object of the form's type, a plain JSON object, or bytes.
+    """
+
+    __slots__ = ("exchange", "flow_id", "form", "identity", "names", "query", "services")
+
+    form: Form
+    query: Query
+
+    def __init__(self, exchange: Exchange, names: Mapping[str, str], services: Services, flow_id: str) -> None:
+        self.exchange = exchange
+        self.names = names
+        self.services = services
+        self.flow_id = flow_id
+        self.identity: Identity = EVERYBODY
+
+    def header(self, name: bytes) -> str | None:
+        """A header by its name in lower case."""
+        value = self.exchange.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+
+class Answer:
+    """A status, a body and headers of its own. A document becomes JSON."""
+
+    __slots__ = ("body", "headers", "media_type", "status")
+
+    def __init__(
+        self, status: int, document: Any = None, *, headers: Mapping[str, str] | None = None, media_type: bytes = JSON
+    ) -> None:
+        self.status = status
+        self.body = b"" if document is None else document if type(document) is bytes else msgspec.json.encode(document)
+        self.headers = headers
+        self.media_type = media_type

@@ -1,0 +1,76 @@
+"""What connections share: the application that answers, the limits, and who is connected."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from meantime.api.http.exchange import Exchange
+from meantime.api.http.limits import BodyBudget, HttpLimits
+
+REASONS = {status.value: status.phrase for status in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Entity"}
+LINGER_FOR = 2.0
+"""Seconds in which a client whose body was refused may go on sending, so that it reads the answer before a reset."""
+
+
+class Connection(Protocol):
+    """A connection as the server sees it when it stops."""
+
+    def stop(self) -> None:
+        """Close as soon as nothing is in flight; at once if nothing is."""
+
+    def abort(self) -> None: ...
+
+
+class Application(Protocol):
+    """What answers. `stamp` are the headers that every answer carries, also those that no handler has made."""
+
+    def __call__(self, exchange: Exchange) -> Coroutine[Any, Any, None]: ...
+
+    def stamp(self) -> bytes: ...
+
+
+class Connections:
+    """All connections of one server, and what they need to know."""
+
+    def __init__(self, application: Application, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self.application = application
+        self.limits = limits
+        self.budget = BodyBudget(limits.max_bodies_bytes)
+        self.loop = loop
+        self.open: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.stopping = False
+        self.on_empty: Callable[[], None] | None = None
+
+    def start(self, exchange: Exchange) -> None:
+        """Answer it in a task of its own."""
+        task = self.loop.create_task(self.application(exchange))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    @property
+    def full(self) -> bool:
+        return len(self.open) >= self.limits.max_connections
+
+    def add(self, connection: Connection) -> None:
+        self.open.add(connection)
+
+    def remove(self, connection: Connection) -> None:
+        self.open.discard(connection)
+        if not self.open and self.on_empty is not None:
+            self.on_empty()
+
+
+def refusal(status: int, detail: str, code: str, *, retryable: bool = False) -> bytes:
+    """A problem document for a request that could not be read so far that there is an exchange."""
+    document = {
+        "type": "about:blank",
+        "title": REASONS[status],
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "retryable": retryable,
+    }
+    return json.dumps(document).encode()

@@ -1,0 +1,74 @@
+"""Rights that say more than a verb and a name in the path."""
+
+from typing import Any
+
+from meantime.access.scopes import Identity
+from meantime.api.call import Call
+from meantime.api.http.exchange import Exchange
+from meantime.api.routing import Names, Scope
+from meantime.errors import Unauthenticated
+from meantime.names import check_identifier
+
+
+def known(text: str) -> Scope:
+    """Any key. What else is needed depends on what is found, and the handler asks for it; `text` says what that is."""
+    return Scope(text, lambda identity, names, exchange: None)
+
+
+KNOWN = known("any key")
+
+
+# --- topics ---
+
+
+def producer_group(call: Call[Any, Any]) -> str:
+    """The group that the caller acts as; it must be allowed to produce as that group."""
+    return _producer_group(call.identity, call.exchange)
+
+
+def _producer_group(identity: Identity, exchange: Exchange) -> str:
+    group = exchange.headers.get(b"x-producer-group", b"").decode("latin-1")
+    if not group:
+        raise Unauthenticated("say which producer group you are: send the header X-Producer-Group")
+    check_identifier(group, "producer group")
+    identity.require("produce", group)
+    return group
+
+
+def _produce(identity: Identity, names: Names, exchange: Exchange) -> None:
+    _producer_group(identity, exchange)
+
+
+def _make_topic(identity: Identity, names: Names, exchange: Exchange) -> None:
+    """An application makes the topics of its own retries and dead letters; all others are for admins."""
+    application, _, purpose = names["topic"].rpartition(".")
+    if not (purpose in ("retry", "dead") and application and identity.may("produce", application)):
+        identity.require("admin")
+
+
+def _look(identity: Identity, names: Names, exchange: Exchange) -> None:
+    """Producers and consumers may see what is ahead in a topic, not only operators."""
+    topic = names.get("topic")
+    if not any(scope.startswith(("produce:", "consume:") if topic is None else "produce:") for scope in identity.scopes):
+        identity.require("consume", topic)
+
+
+PRODUCER = Scope("produce:{X-Producer-Group}", _produce)
+TOPIC_MAKER = Scope("admin, or produce:<application> for <application>.retry and <application>.dead", _make_topic)
+TOPICS_VIEWER = Scope("any produce:… or consume:…", _look)
+TOPIC_VIEWER = Scope("consume:{topic}, or any produce:…", _look)
+MESSAGE_READER = known("produce:{X-Producer-Group} or consume:{topic}")
+"""The owner or the holder of its lease; both if both are named."""
+
+
+# --- streams and subscriptions ---
+
+
+def _read_or_publish(identity: Identity, names: Names, exchange: Exchange) -> None:
+    if not identity.may("publish", names["name"]):
+        identity.require("read", names["name"])
+
+
+READER_OR_PUBLISHER = Scope("read:{name} or publish:{name}", _read_or_publish)
+READ_ALL = known("read:<each event type>")
+"""Of a subscription, which has to be found first or stands in the body."""

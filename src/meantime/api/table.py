@@ -1,0 +1,179 @@
+"""The API on one screen. One row is one operation: method, path, who may, handler, answers by status, body, query, headers.
+
+Everything else comes from here: routing, decoding, the check of rights, the OpenAPI document, the page of the reference and
+the labels of the metrics. What a row means in detail is told by its handler's docstring and by the structs that it names.
+"""
+
+from typing import Any
+
+from meantime.api import node, timers
+from meantime.api.bodies import document, form, raw
+from meantime.api.rights import (
+    KNOWN,
+    MESSAGE_READER,
+    PRODUCER,
+    READ_ALL,
+    READER_OR_PUBLISHER,
+    TOPIC_MAKER,
+    TOPIC_VIEWER,
+    TOPICS_VIEWER,
+)
+from meantime.api.routing import Route, scope
+from meantime.api.streaming import JSON_STREAM, NDJSON
+from meantime.api.streams import cursors, event_types, publishing, reading, storages, timelines
+from meantime.api.streams.cursors import CursorList, Distance, OffsetQuery, Pairs, PartitionDocument, PartitionsQuery, Shifts
+from meantime.api.streams.event_types import EventTypeChange, EventTypeDocument, EventTypeForm
+from meantime.api.streams.publishing import Events, Items
+from meantime.api.streams.reading import CursorDocument, CursorsHeader, EventBatch, EventsQuery
+from meantime.api.streams.storages import StorageForm, StorageView
+from meantime.api.streams.timelines import SwitchForm, SwitchKey, SwitchView, TimelineView
+from meantime.api.subscriptions import cursors as commits
+from meantime.api.subscriptions import events, subscriptions
+from meantime.api.subscriptions.cursors import CommitResults, Cursors, StreamId
+from meantime.api.subscriptions.documents import CursorsForm, Page, SubscriptionDocument, SubscriptionForm
+from meantime.api.subscriptions.events import ReaderForm, ReaderQuery, SubscriptionBatch
+from meantime.api.subscriptions.subscriptions import LagQuery, ListQuery, SubscriptionStats
+from meantime.api.timers import TimerQuery
+from meantime.api.topics import leases, messages, topics
+from meantime.api.topics.forms import (
+    AnyProducerHeader,
+    ClaimsForm,
+    ConsumerQuery,
+    DraftsForm,
+    IdsForm,
+    ProducerHeader,
+    PullForm,
+    RedriveForm,
+    SettingsForm,
+)
+from meantime.api.topics.leases import PushQuery
+from meantime.api.topics.messages import VersionQuery
+from meantime.api.topics.views import (
+    ConsumersView,
+    CountedTopicView,
+    CountView,
+    DeletionsView,
+    LeasesView,
+    LeaseView,
+    LoadView,
+    MessagesView,
+    MessageView,
+    MovedView,
+    OutcomesView,
+    TopicsView,
+)
+from meantime.api.workers import apps
+from meantime.cluster.view import ClockReport, Readiness
+from meantime.timers.status import TimersStatus
+from meantime.topics.model import Redriven
+
+ADMIN, TIMERS, APPS = scope("admin"), scope("timers"), scope("apps")
+PUBLISH, READ = scope("publish", of="name"), scope("read", of="name")
+CONSUMER = scope("consume", of="topic")
+GROUP, CLAIMS, IDS = ProducerHeader, raw(ClaimsForm), raw(IdsForm)
+MESSAGE = "/topics/{topic}/messages/{message_id}"
+PUBLISHED = {200: None, 207: Items, 422: Items}
+PARTITION, PARTITIONS = {200: PartitionDocument}, {200: list[PartitionDocument]}
+SUBSCRIBED = {201: SubscriptionDocument, 200: SubscriptionDocument}
+SWITCHED = {201: TimelineView, 200: TimelineView}
+RESULTS = {200: CommitResults, 204: None}
+EVENTS, LINES = {200: EventBatch}, {200: SubscriptionBatch}
+
+TABLE: tuple[Route, ...] = (
+    # --- the node ---
+    Route("GET", "/health", None, node.health, {200: node.Alive}),
+    Route("GET", "/ready", None, node.ready, {200: Readiness}),
+    Route("GET", "/nodes", KNOWN, node.nodes, {200: node.Nodes}),
+    Route("GET", "/clock", None, node.clock, {200: ClockReport}),
+    Route("GET", "/metrics", KNOWN, node.metrics_page, {200: str}),
+    # --- event types ---
+    Route("GET", "/event-types", KNOWN, event_types.list_all, {200: list[EventTypeDocument]}),
+    Route("POST", "/event-types", ADMIN, event_types.create, {201: EventTypeDocument}, document(EventTypeForm)),
+    Route("GET", "/event-types/{name}", READER_OR_PUBLISHER, event_types.show, {200: EventTypeDocument}),
+    Route("PUT", "/event-types/{name}", ADMIN, event_types.update, {200: EventTypeDocument}, document(EventTypeChange)),
+    Route("DELETE", "/event-types/{name}", ADMIN, event_types.delete, {200: None}),
+    # --- publishing and reading ---
+    Route("POST", "/event-types/{name}/events", PUBLISH, publishing.publish, PUBLISHED, raw(Events)),
+    Route("GET", "/event-types/{name}/events", READ, reading.events, EVENTS, None, EventsQuery, CursorsHeader, JSON_STREAM),
+    # --- partitions and cursors ---
+    Route("GET", "/event-types/{name}/partitions", READ, cursors.list_partitions, PARTITIONS, query=PartitionsQuery),
+    Route("GET", "/event-types/{name}/partitions/{partition}", READ, cursors.show_partition, PARTITION, query=OffsetQuery),
+    Route("POST", "/event-types/{name}/cursor-distances", READ, cursors.distances, {200: list[Distance]}, raw(Pairs)),
+    Route("POST", "/event-types/{name}/shifted-cursors", READ, cursors.shifted, {200: list[CursorDocument]}, raw(Shifts)),
+    Route("POST", "/event-types/{name}/cursors-lag", READ, cursors.lags, PARTITIONS, raw(CursorList)),
+    # --- subscriptions ---
+    Route("POST", "/subscriptions", READ_ALL, subscriptions.create, SUBSCRIBED, document(SubscriptionForm)),
+    Route("GET", "/subscriptions", KNOWN, subscriptions.list_all, {200: Page}, query=ListQuery),
+    Route("GET", "/subscriptions/{id}", READ_ALL, subscriptions.show, {200: SubscriptionDocument}),
+    Route("PUT", "/subscriptions/{id}", READ_ALL, subscriptions.update, {204: None}, document(SubscriptionForm)),
+    Route("DELETE", "/subscriptions/{id}", READ_ALL, subscriptions.delete, {204: None}),
+    Route("GET", "/subscriptions/{id}/stats", READ_ALL, subscriptions.show_stats, {200: SubscriptionStats}, query=LagQuery),
+    Route("GET", "/subscriptions/{id}/cursors", READ_ALL, commits.show, {200: Cursors}),
+    Route("POST", "/subscriptions/{id}/cursors", READ_ALL, commits.commit, RESULTS, document(CursorsForm), None, StreamId),
+    Route("PATCH", "/subscriptions/{id}/cursors", READ_ALL, commits.reset, {204: None}, document(CursorsForm)),
+    Route("GET", "/subscriptions/{id}/events", READ_ALL, events.assigned, LINES, query=ReaderQuery, streams=JSON_STREAM),
+    Route("POST", "/subscriptions/{id}/events", READ_ALL, events.chosen, LINES, document(ReaderForm), streams=JSON_STREAM),
+    # --- storages ---
+    Route("GET", "/storages", ADMIN, storages.list_all, {200: list[StorageView]}),
+    Route("POST", "/storages", ADMIN, storages.register, {201: StorageView}, document(StorageForm)),
+    Route("GET", "/storages/{storage_id}", ADMIN, storages.show, {200: StorageView}),
+    Route("DELETE", "/storages/{storage_id}", ADMIN, storages.forget, {204: None}),
+    Route("PUT", "/storages/default/{storage_id}", ADMIN, storages.make_default, {200: StorageView}),
+    # --- timelines and switches ---
+    Route("GET", "/event-types/{name}/timelines", READ, timelines.list_timelines, {200: list[TimelineView]}),
+    Route("POST", "/event-types/{name}/timelines", ADMIN, timelines.switch, SWITCHED, document(SwitchForm), None, SwitchKey),
+    Route("GET", "/event-types/{name}/switches", READ, timelines.list_switches, {200: list[SwitchView]}),
+    Route("GET", "/event-types/{name}/switches/{switch_id}", READ, timelines.show, {200: SwitchView}),
+    # --- registry ---
+    Route("GET", "/registry/partition-strategies", KNOWN, event_types.list_partition_strategies, {200: list[str]}),
+    Route("GET", "/registry/enrichment-strategies", KNOWN, event_types.list_enrichment_strategies, {200: list[str]}),
+    # --- topics ---
+    Route("GET", "/topics", TOPICS_VIEWER, topics.list_topics, {200: TopicsView}),
+    Route("GET", "/topics/{topic}", TOPIC_VIEWER, topics.get_topic, {200: CountedTopicView}),
+    Route("PUT", "/topics/{topic}", TOPIC_MAKER, topics.put_topic, topics.MADE, form(SettingsForm)),
+    Route("DELETE", "/topics/{topic}", ADMIN, topics.delete_topic, {202: dict[str, Any]}),
+    Route("GET", "/topics/{topic}/load", TOPIC_VIEWER, topics.load, {200: LoadView}, query=topics.LoadQuery),
+    Route("GET", "/topics/{topic}/count", TOPIC_VIEWER, topics.count, {200: CountView}, query=topics.CountQuery),
+    Route("GET", "/topics/{topic}/consumers", TOPIC_VIEWER, topics.consumers, {200: ConsumersView}),
+    Route("POST", "/topics/{topic}/redrive", ADMIN, topics.redrive, {200: Redriven}, form(RedriveForm)),
+    # --- messages ---
+    Route("POST", "/topics/{topic}/messages", PRODUCER, messages.create, messages.CREATED, raw(DraftsForm), headers=GROUP),
+    Route(
+        "GET",
+        "/topics/{topic}/messages",
+        PRODUCER,
+        messages.list_messages,
+        {200: MessagesView},
+        None,
+        messages.ListQuery,
+        GROUP,
+    ),
+    Route("GET", MESSAGE, MESSAGE_READER, messages.get, {200: MessageView}, None, ConsumerQuery, AnyProducerHeader),
+    Route("PATCH", MESSAGE, PRODUCER, messages.move, {200: MovedView}, messages.MOVE, headers=GROUP),
+    Route("DELETE", MESSAGE, PRODUCER, messages.delete, {204: None}, query=VersionQuery, headers=GROUP),
+    Route("POST", "/topics/{topic}/messages/delete", PRODUCER, messages.delete_many, {200: DeletionsView}, IDS, None, GROUP),
+    # --- leases ---
+    Route("POST", "/topics/{topic}/leases", CONSUMER, leases.pull, {200: LeasesView}, form(PullForm), ConsumerQuery),
+    Route("GET", "/topics/{topic}/leases", CONSUMER, leases.push, {200: LeaseView}, query=PushQuery, streams=NDJSON),
+    Route("POST", "/topics/{topic}/leases/extend", CONSUMER, leases.extend, {200: OutcomesView}, CLAIMS, ConsumerQuery),
+    Route("POST", "/topics/{topic}/leases/release", CONSUMER, leases.release, {200: OutcomesView}, CLAIMS, ConsumerQuery),
+    Route("POST", "/topics/{topic}/leases/delete", CONSUMER, leases.finish, {200: OutcomesView}, CLAIMS, ConsumerQuery),
+    # --- timers ---
+    Route("POST", "/timers", TIMERS, timers.set_timers, {202: timers.SetTimersView}, timers.SET),
+    Route("GET", "/timers/load", TIMERS, timers.load_timers, {200: timers.Load}, query=timers.LoadQuery),
+    Route("GET", "/timers/status", TIMERS, timers.timers_status, {200: TimersStatus}, query=TimerQuery),
+    Route("GET", "/timers/{token}", TIMERS, timers.show_timer, {200: timers.KnownTimerView}, query=TimerQuery),
+    Route("DELETE", "/timers/{token}", TIMERS, timers.cancel_timer, {202: timers.TimerView}, query=TimerQuery),
+    # --- applications and their queues ---
+    Route("GET", "/apps", APPS, apps.list_apps, {200: apps.AppsDocument}),
+    Route("GET", "/apps/{app}", APPS, apps.show_app, {200: apps.AppDocument}),
+    Route("DELETE", "/apps/{app}", APPS, apps.forget_app, {204: None}),
+    Route("POST", "/apps/{app}/pause", APPS, apps.pause_app, {200: apps.AppDocument}),
+    Route("POST", "/apps/{app}/resume", APPS, apps.resume_app, {200: apps.AppDocument}),
+    Route("GET", "/apps/{app}/workers", APPS, apps.list_workers, {200: apps.WorkersDocument}),
+    Route("GET", "/apps/{app}/queues", APPS, apps.list_queues, {200: apps.QueuesDocument}),
+    Route("GET", "/apps/{app}/queues/{queue}", APPS, apps.show_queue, {200: apps.QueueDocument}),
+    Route("PUT", "/apps/{app}/queues/{queue}/last", APPS, apps.reset_queue, {200: apps.QueueDocument}, raw(apps.ResetForm)),
+    Route("POST", "/apps/{app}/queues/{queue}/pause", APPS, apps.pause_queue, {200: apps.QueueDocument}),
+    Route("POST", "/apps/{app}/queues/{queue}/resume", APPS, apps.resume_queue, {200: apps.QueueDocument}),
+)
