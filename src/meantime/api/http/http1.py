@@ -87,7 +87,7 @@ class Http1Exchange(Exchange):
         self._connection.finished(self)
 
     def _head(self, status: int, headers: Headers) -> list[bytes]:
-        if not self.body_complete or self._connection.shared.stopping:
+        if self.failed is not None or not self.body_complete or self._connection.shared.stopping:
             self.keep_alive = False
         head = [STATUS_LINES[status]]
         head += [b"%b: %b\r\n" % pair for pair in headers]
