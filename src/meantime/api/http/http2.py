@@ -1,7 +1,8 @@
 """HTTP/2 on a connection: h2 knows the protocol, this moves bytes and keeps to the windows of the client.
 
 A stream of HTTP/2 is an exchange. What an answer may not send yet waits in its exchange until the client opens its window,
-so a client that does not read holds back its own answers only. At a stop the client is told (GOAWAY); what waits ends.
+so a client that does not read holds back its own answers only. At a stop what waits ends, new streams are refused, and when
+all are done the client is told (GOAWAY). Told earlier, some clients would give up what is still being answered.
 """
 
 import asyncio
@@ -14,15 +15,16 @@ import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
-from hyperframe.frame import GoAwayFrame
 
-from meantime.api.http.connection import Connections
+from meantime.api.http.connection import LINGER_FOR, Connections
 from meantime.api.http.exchange import ClientGone, Exchange, Headers
 from meantime.errors import HeadersTooLarge
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MOST_STREAMS = 256
 WINDOW = 1 << 20
+MOST_UNPARSED = 64 * 1024
+"""h2 keeps what it cannot parse yet, however long a frame says that it is; no frame that it takes is longer than 16 KiB."""
 MOST_RESETS = 1000
 """Streams that a client may take back before they were answered; more is an attack, and ends the connection."""
 
@@ -153,11 +155,12 @@ class Http2Connection(asyncio.Protocol):
         config = h2.config.H2Configuration(client_side=False, header_encoding=None)
         self.h2 = h2.connection.H2Connection(config)
         self._exchanges: dict[int, Http2Exchange] = {}
-        self._last_stream = 0
         self._resets = 0
+        self._unparsed = 0
         self._paused = False
         self._drain: asyncio.Future[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._lingering: dict[int, asyncio.TimerHandle] = {}
 
     # --- the transport ---
 
@@ -175,6 +178,7 @@ class Http2Connection(asyncio.Protocol):
                 settings.ENABLE_PUSH: 0,
             },
         )
+        self.h2.decoder.max_header_list_size = 4 * self.shared.limits.max_header_bytes
         self.h2.initiate_connection()
         self.h2.increment_flow_control_window(WINDOW)
         self.flush()
@@ -182,12 +186,16 @@ class Http2Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for event in self.h2.receive_data(data):
+            events = self.h2.receive_data(data)
+            for event in events:
                 self._on(event)
+            self._unparsed = 0 if events else self._unparsed + len(data)
         except h2.exceptions.ProtocolError:
             self.flush()  # h2 has prepared a GOAWAY that says what is wrong
             self.transport.close()
             return
+        if self._unparsed > MOST_UNPARSED:
+            self._say_goodbye(CODES.FRAME_SIZE_ERROR)
         self.flush()
 
     def eof_received(self) -> bool:
@@ -211,6 +219,8 @@ class Http2Connection(asyncio.Protocol):
         exchanges, self._exchanges = list(self._exchanges.values()), {}
         for exchange in exchanges:
             exchange.client_gone()
+        for timer in self._lingering.values():
+            timer.cancel()
 
     async def drained(self) -> None:
         while self._paused and not self.transport.is_closing():
@@ -234,6 +244,8 @@ class Http2Connection(asyncio.Protocol):
         elif isinstance(event, h2.events.StreamEnded):
             if exchange := self._exchanges.get(event.stream_id):
                 exchange.complete()
+            elif timer := self._lingering.pop(event.stream_id, None):
+                timer.cancel()
         elif isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
             for exchange in list(self._exchanges.values()):
                 exchange.pump()
@@ -243,8 +255,10 @@ class Http2Connection(asyncio.Protocol):
             self.transport.close()
 
     def _on_request(self, event: h2.events.RequestReceived) -> None:
+        if self.shared.stopping:
+            self._reset(event.stream_id, CODES.REFUSED_STREAM)
+            return
         self._forget_idle()
-        self._last_stream = max(self._last_stream, event.stream_id)
         head: dict[bytes, bytes] = {}
         size = 0
         for name, value in event.headers:
@@ -267,9 +281,7 @@ class Http2Connection(asyncio.Protocol):
         if not exchange.answered:
             self._resets += 1
             if self._resets > MOST_RESETS:
-                self.h2.close_connection(CODES.ENHANCE_YOUR_CALM)
-                self.flush()
-                self.transport.close()
+                self._say_goodbye(CODES.ENHANCE_YOUR_CALM)
         exchange.client_gone()
         self._after_exchange()
 
@@ -286,10 +298,12 @@ class Http2Connection(asyncio.Protocol):
         if not exchange.answered:
             self._reset(stream, CODES.INTERNAL_ERROR)
         elif not exchange.body_complete:
-            self._reset(stream, CODES.NO_ERROR)
+            # Not at once: some clients do not read an answer when they may not send to the end.
+            self._lingering[stream] = self.shared.loop.call_later(LINGER_FOR, self._reset, stream, CODES.NO_ERROR)
         self._after_exchange()
 
     def _reset(self, stream: int, code: h2.errors.ErrorCodes) -> None:
+        self._lingering.pop(stream, None)
         try:
             self.h2.reset_stream(stream, code)
         except h2.exceptions.ProtocolError:
@@ -300,18 +314,20 @@ class Http2Connection(asyncio.Protocol):
         if self._exchanges:
             return
         if self.shared.stopping:
-            self.transport.close()
+            self._say_goodbye(CODES.NO_ERROR)
         else:
             self._expect_request()
 
     def stop(self) -> None:
-        """h2 would end the whole connection with its GOAWAY; exchanges that have begun may go on after this one."""
-        self.flush()
-        self.transport.write(GoAwayFrame(0, last_stream_id=self._last_stream, error_code=CODES.NO_ERROR).serialize())
         if not self._exchanges:
-            self.transport.close()
+            self._say_goodbye(CODES.NO_ERROR)
         for exchange in list(self._exchanges.values()):
             exchange.node_stops()
+
+    def _say_goodbye(self, code: h2.errors.ErrorCodes) -> None:
+        self.h2.close_connection(code)
+        self.flush()
+        self.transport.close()
 
     def abort(self) -> None:
         self.transport.abort()
@@ -325,7 +341,7 @@ class Http2Connection(asyncio.Protocol):
     def _on_silence(self) -> None:
         self._idle = None
         if not self._exchanges:
-            self.stop()
+            self._say_goodbye(CODES.NO_ERROR)
 
     def _forget_idle(self) -> None:
         if self._idle is not None:

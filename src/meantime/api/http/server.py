@@ -54,7 +54,7 @@ class HttpServer:
                 await loop.create_unix_server(lambda: Http1Connection(shared), sock=listening, backlog=BACKLOG)
             )
         if self._tls:
-            looking = Duty("look at TLS files", self._tls.refresh, every=LOOK_EVERY)
+            looking = Duty("look at TLS files", self.look_at_tls, every=LOOK_EVERY)
             await self._duties.enter_async_context(on_duty([looking], lambda _: None))
 
     async def stop(self) -> None:
@@ -75,6 +75,11 @@ class HttpServer:
         await self._duties.aclose()
         if self._unix_path:
             self._unix_path.unlink(missing_ok=True)
+
+    async def look_at_tls(self) -> None:
+        """Use the certificate that is in the files now."""
+        if self._tls:
+            self._tls.refresh()
 
     @property
     def connections(self) -> int:

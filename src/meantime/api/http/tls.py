@@ -48,7 +48,7 @@ class TlsContext:
         self._version = files.version()
         self.context = files.context()
 
-    async def refresh(self) -> None:
+    def refresh(self) -> None:
         """Files that do not fit together, as while they are being replaced, change nothing and are looked at again."""
         try:
             version = self._files.version()
