@@ -114,6 +114,8 @@ MIRRORED = {
     "Statistic",
     "Storage",
     "Subscription",
+    "SubscriptionBatch",
+    "SubscriptionStats",
     "Switch",
     "Timeline",
     "TimerSlot",

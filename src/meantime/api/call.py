@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from meantime.access.scopes import EVERYBODY, Identity
-from meantime.api.http.exchange import Exchange
+from meantime.api.http.exchange import HttpExchange
 from meantime.api.services import Services
 
 Form = TypeVar("Form")
@@ -15,7 +15,7 @@ Query = TypeVar("Query")
 JSON = b"application/json"
 
 
-class Call(Generic[Form, Query]):
+class HttpCall(Generic[Form, Query]):
     """A request whose rights are checked and whose body and query are decoded, as its row of the table says.
 
     `names` are those of the path. `form` is the body: an object of the form's type, a plain JSON object, or bytes.
@@ -26,7 +26,7 @@ class Call(Generic[Form, Query]):
     form: Form
     query: Query
 
-    def __init__(self, exchange: Exchange, names: Mapping[str, str], services: Services, flow_id: str) -> None:
+    def __init__(self, exchange: HttpExchange, names: Mapping[str, str], services: Services, flow_id: str) -> None:
         self.exchange = exchange
         self.names = names
         self.services = services

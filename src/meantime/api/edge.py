@@ -14,8 +14,8 @@ import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from meantime.access.scopes import Identity
-from meantime.api.call import Answer, Call
-from meantime.api.http.exchange import Exchange, Headers
+from meantime.api.call import Answer, HttpCall
+from meantime.api.http.exchange import Headers, HttpExchange
 from meantime.api.json_depth import check_depth
 from meantime.api.problems import MEDIA_TYPE, rendered, rendered_bug
 from meantime.api.routing import MethodNotAllowed, Route, Router
@@ -55,7 +55,7 @@ class Edge:
         self._open = 0
         OPEN.set_function(lambda: self._open)
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def __call__(self, exchange: HttpExchange) -> None:
         began = time.perf_counter()
         given = exchange.headers.get(b"x-flow-id")
         flow_id = given if given is not None and FLOW_ID.fullmatch(given) else token_hex(16).encode()
@@ -65,7 +65,7 @@ class Edge:
         try:
             try:
                 route, names = self._find(exchange)
-                answer = await self._answer(route, Call(exchange, names, self._services, flow_id.decode()))
+                answer = await self._answer(route, HttpCall(exchange, names, self._services, flow_id.decode()))
             except MeantimeError as error:
                 answer = _problem(error)
             except Exception as error:
@@ -85,7 +85,7 @@ class Edge:
     def stamp(self) -> bytes:
         return b"x-meantime-now: %d\r\nx-flow-id: %b\r\n" % (self._clock.now_ms(), token_hex(16).encode())
 
-    def _find(self, exchange: Exchange) -> tuple[Route, Any]:
+    def _find(self, exchange: HttpExchange) -> tuple[Route, Any]:
         if exchange.failed is not None:
             raise exchange.failed
         if "%00" in exchange.path or b"%00" in exchange.query:
@@ -98,7 +98,7 @@ class Edge:
             raise MethodNotAllowed(method, ["GET"])
         return route, names
 
-    async def _answer(self, route: Route, call: Call[Any, Any]) -> Answer | LineStream:
+    async def _answer(self, route: Route, call: HttpCall[Any, Any]) -> Answer | LineStream:
         if route.scope is not None:
             exchange = call.exchange
             if self._authenticator is not None:
@@ -113,7 +113,7 @@ class Edge:
         answer = await route.handler(call)
         return answer if isinstance(answer, Answer | LineStream) else Answer(route.status, answer)
 
-    async def _send(self, exchange: Exchange, answer: Answer | LineStream, flow_id: bytes) -> None:
+    async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: bytes) -> None:
         now = b"%d" % self._clock.now_ms()
         headers: Headers = [(b"x-meantime-now", now), (b"x-flow-id", flow_id)]
         if answer.headers:
@@ -137,6 +137,6 @@ def _problem(error: MeantimeError) -> Answer:
     return Answer(found.status, found.body, headers=found.headers, media_type=MEDIA_TYPE)
 
 
-def _bug(exchange: Exchange, error: Exception) -> Answer:
+def _bug(exchange: HttpExchange, error: Exception) -> Answer:
     found = rendered_bug(exchange.method, exchange.path, error)
     return Answer(found.status, found.body, media_type=MEDIA_TYPE)

@@ -3,7 +3,7 @@
 import msgspec
 
 from meantime import metrics
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.problems import MEDIA_TYPE, problem
 from meantime.cluster.view import NodeReport
 
@@ -21,12 +21,12 @@ class Nodes(msgspec.Struct, frozen=True):
 ALIVE = Answer(200, Alive("alive"), headers=NO_STORE)
 
 
-async def health(call: Call[None, None]) -> Answer:
+async def health(call: HttpCall[None, None]) -> Answer:
     """Liveness: is the process alive?"""
     return ALIVE
 
 
-async def ready(call: Call[None, None]) -> Answer:
+async def ready(call: HttpCall[None, None]) -> Answer:
     """Readiness: may this node be given work?
 
     200, or 503 with what is degraded and why.
@@ -40,16 +40,16 @@ async def ready(call: Call[None, None]) -> Answer:
     return Answer(503, document, headers=NO_STORE, media_type=MEDIA_TYPE)
 
 
-async def nodes(call: Call[None, None]) -> Answer:
+async def nodes(call: HttpCall[None, None]) -> Answer:
     """All nodes of the cluster and their state"""
     return Answer(200, Nodes(await call.services.cluster.nodes()), headers=NO_STORE)
 
 
-async def clock(call: Call[None, None]) -> Answer:
+async def clock(call: HttpCall[None, None]) -> Answer:
     """Cluster time, and how far each peer's clock is from ours"""
     return Answer(200, call.services.cluster.clock_report(), headers=NO_STORE)
 
 
-async def metrics_page(call: Call[None, None]) -> Answer:
+async def metrics_page(call: HttpCall[None, None]) -> Answer:
     """Metrics for Prometheus"""
     return Answer(200, metrics.render(), headers=NO_STORE, media_type=metrics.CONTENT_TYPE.encode())

@@ -3,8 +3,8 @@
 from typing import Any
 
 from meantime.access.scopes import Identity
-from meantime.api.call import Call
-from meantime.api.http.exchange import Exchange
+from meantime.api.call import HttpCall
+from meantime.api.http.exchange import HttpExchange
 from meantime.api.routing import Names, Scope
 from meantime.errors import Unauthenticated
 from meantime.names import check_identifier
@@ -21,12 +21,12 @@ KNOWN = known("any key")
 # --- topics ---
 
 
-def producer_group(call: Call[Any, Any]) -> str:
+def producer_group(call: HttpCall[Any, Any]) -> str:
     """The group that the caller acts as; it must be allowed to produce as that group."""
     return _producer_group(call.identity, call.exchange)
 
 
-def _producer_group(identity: Identity, exchange: Exchange) -> str:
+def _producer_group(identity: Identity, exchange: HttpExchange) -> str:
     group = exchange.headers.get(b"x-producer-group", b"").decode("latin-1")
     if not group:
         raise Unauthenticated("say which producer group you are: send the header X-Producer-Group")
@@ -35,18 +35,18 @@ def _producer_group(identity: Identity, exchange: Exchange) -> str:
     return group
 
 
-def _produce(identity: Identity, names: Names, exchange: Exchange) -> None:
+def _produce(identity: Identity, names: Names, exchange: HttpExchange) -> None:
     _producer_group(identity, exchange)
 
 
-def _make_topic(identity: Identity, names: Names, exchange: Exchange) -> None:
+def _make_topic(identity: Identity, names: Names, exchange: HttpExchange) -> None:
     """An application makes the topics of its own retries and dead letters; all others are for admins."""
     application, _, purpose = names["topic"].rpartition(".")
     if not (purpose in ("retry", "dead") and application and identity.may("produce", application)):
         identity.require("admin")
 
 
-def _look(identity: Identity, names: Names, exchange: Exchange) -> None:
+def _look(identity: Identity, names: Names, exchange: HttpExchange) -> None:
     """Producers and consumers may see what is ahead in a topic, not only operators."""
     topic = names.get("topic")
     if not any(scope.startswith(("produce:", "consume:") if topic is None else "produce:") for scope in identity.scopes):
@@ -64,7 +64,7 @@ MESSAGE_READER = known("produce:{X-Producer-Group} or consume:{topic}")
 # --- streams and subscriptions ---
 
 
-def _read_or_publish(identity: Identity, names: Names, exchange: Exchange) -> None:
+def _read_or_publish(identity: Identity, names: Names, exchange: HttpExchange) -> None:
     if not identity.may("publish", names["name"]):
         identity.require("read", names["name"])
 

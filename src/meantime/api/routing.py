@@ -9,12 +9,12 @@ import msgspec
 
 from meantime.access.scopes import Identity
 from meantime.api.bodies import Takes
-from meantime.api.call import Call
-from meantime.api.http.exchange import Exchange
+from meantime.api.call import HttpCall
+from meantime.api.http.exchange import HttpExchange
 from meantime.errors import Malformed, MeantimeError, NotFound
 
 Names = Mapping[str, str]
-Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+Handler = Callable[[HttpCall[Any, Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Scope:
     """The right that a route asks for: a check of who asks, and its name for readers."""
 
     text: str
-    require: Callable[[Identity, Names, Exchange], None]
+    require: Callable[[Identity, Names, HttpExchange], None]
 
 
 def scope(verb: str, of: str | None = None) -> Scope:

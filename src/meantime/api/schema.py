@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.openapi import document
 from meantime.api.routing import Route
 from meantime.api.schema_page import page
@@ -19,11 +19,11 @@ def schema_routes(routes: Sequence[Route]) -> list[Route]:
     def described() -> dict[str, Any]:
         return document([*routes, *shown])
 
-    async def schema_document(call: Call[None, None]) -> Answer:
+    async def schema_document(call: HttpCall[None, None]) -> Answer:
         """The API as an OpenAPI document"""
         return Answer(200, msgspec.json.encode(described()))
 
-    async def schema_page(call: Call[None, None]) -> Answer:
+    async def schema_page(call: HttpCall[None, None]) -> Answer:
         """The API as a page"""
         return Answer(200, page(described()), media_type=b"text/html; charset=utf-8")
 

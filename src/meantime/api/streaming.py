@@ -7,7 +7,7 @@ from typing import Protocol
 
 import structlog
 
-from meantime.api.http.exchange import ClientGone, Exchange, Headers
+from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,7 @@ class LineStream:
         self.headers = headers
         self.media_type = media_type
 
-    async def send(self, exchange: Exchange, headers: Headers) -> None:
+    async def send(self, exchange: HttpExchange, headers: Headers) -> None:
         """A stream that ends by itself or with the node has a proper end. Any other is cut short: the client sees that there
         was more."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -58,7 +58,7 @@ class LineStream:
         finally:
             self.lines.close()
 
-    async def _send(self, exchange: Exchange) -> None:
+    async def _send(self, exchange: HttpExchange) -> None:
         async with aclosing(self.lines.chunks()) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 if chunk:

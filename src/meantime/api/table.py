@@ -24,7 +24,7 @@ from meantime.api.streams import cursors, event_types, publishing, reading, stor
 from meantime.api.streams.cursors import CursorList, Distance, OffsetQuery, Pairs, PartitionDocument, PartitionsQuery, Shifts
 from meantime.api.streams.event_types import EventTypeChange, EventTypeDocument, EventTypeForm
 from meantime.api.streams.publishing import Events, Items
-from meantime.api.streams.reading import CursorDocument, CursorsHeader, EventBatch, EventsQuery
+from meantime.api.streams.reading import BatchLine, CursorDocument, CursorsHeader, EventsQuery
 from meantime.api.streams.storages import StorageForm, StorageView
 from meantime.api.streams.timelines import SwitchForm, SwitchKey, SwitchView, TimelineView
 from meantime.api.subscriptions import cursors as commits
@@ -77,7 +77,7 @@ PARTITION, PARTITIONS = {200: PartitionDocument}, {200: list[PartitionDocument]}
 SUBSCRIBED = {201: SubscriptionDocument, 200: SubscriptionDocument}
 SWITCHED = {201: TimelineView, 200: TimelineView}
 RESULTS = {200: CommitResults, 204: None}
-EVENTS, LINES = {200: EventBatch}, {200: SubscriptionBatch}
+EVENTS, LINES = {200: BatchLine}, {200: SubscriptionBatch}
 
 TABLE: tuple[Route, ...] = (
     # --- the node ---

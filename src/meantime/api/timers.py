@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from meantime.api.bodies import Takes, raw
-from meantime.api.call import Call
+from meantime.api.call import HttpCall
 from meantime.errors import Malformed
 from meantime.names import IDENTIFIER
 from meantime.timers.request_parsing import MOST_AT_ONCE, TimerForm
@@ -85,7 +85,7 @@ class LoadQuery(TimerQuery):
     step: Annotated[int, Meta(extra_json_schema={"minimum": 1})] | None = None
 
 
-async def set_timers(call: Call[bytes, None]) -> SetTimersView:
+async def set_timers(call: HttpCall[bytes, None]) -> SetTimersView:
     """Set a timer, or many
 
     `{at│after, callback_topic, callback_key?, callback│callback_b64?, token?}`, or `{"timers": [...]}` for up to 10,000.
@@ -96,7 +96,7 @@ async def set_timers(call: Call[bytes, None]) -> SetTimersView:
     return SetTimersView(results=results) if asked.batch else SetTimersView(results[0].token, results[0].at)
 
 
-async def cancel_timer(call: Call[None, TimerQuery]) -> TimerView:
+async def cancel_timer(call: HttpCall[None, TimerQuery]) -> TimerView:
     """Cancel a timer
 
     409 `already_fired` when it is too late. A token of one's own may need `at`, its second.
@@ -105,7 +105,7 @@ async def cancel_timer(call: Call[None, TimerQuery]) -> TimerView:
     return TimerView(timer.token, timer.second)
 
 
-async def show_timer(call: Call[None, TimerQuery]) -> KnownTimerView:
+async def show_timer(call: HttpCall[None, TimerQuery]) -> KnownTimerView:
     """What became of a timer
 
     `pending`, `fired`, `cancelled` or `rejected`; known until some time after its second. A timer that is called `load` or
@@ -114,7 +114,7 @@ async def show_timer(call: Call[None, TimerQuery]) -> KnownTimerView:
     return await _shown(call, call.names["token"])
 
 
-async def load_timers(call: Call[None, LoadQuery]) -> Load | KnownTimerView:
+async def load_timers(call: HttpCall[None, LoadQuery]) -> Load | KnownTimerView:
     """How many timers are pending, slot by slot
 
     Half-open slots of `step` seconds from `from` to `to`, at most 10,000; every slot is listed. With `at` instead: the timer
@@ -129,7 +129,7 @@ async def load_timers(call: Call[None, LoadQuery]) -> Load | KnownTimerView:
     return Load([TimerSlot(start, pending) for start, pending in slots])
 
 
-async def timers_status(call: Call[None, TimerQuery]) -> TimersStatus | KnownTimerView:
+async def timers_status(call: HttpCall[None, TimerQuery]) -> TimersStatus | KnownTimerView:
     """How the oscillator, the Spark job, dispatchers and the ledger are
 
     With `at`: the timer of that second that is called `status`.
@@ -139,7 +139,7 @@ async def timers_status(call: Call[None, TimerQuery]) -> TimersStatus | KnownTim
     return await call.services.timers.monitor.status()
 
 
-async def _shown(call: Call[Any, Any], token: str) -> KnownTimerView:
+async def _shown(call: HttpCall[Any, Any], token: str) -> KnownTimerView:
     known = await call.services.timers.requests.show(token, call.query.at)
     state: Any = known.state.word
     return KnownTimerView(known.token, known.second, state, known.fired_at_ms)

@@ -10,7 +10,7 @@ from http_server import HOST, HttpServer, open_http_server
 
 from meantime.access.scopes import Identity
 from meantime.api.bodies import raw
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.http.limits import HttpLimits
 from meantime.api.rights import PRODUCER, producer_group
 from meantime.api.routing import Route, scope
@@ -19,12 +19,12 @@ from meantime.clock import ManualClock
 from meantime.errors import Unauthenticated
 
 
-async def echo(call: Call[bytes, None]) -> Answer:
+async def echo(call: HttpCall[bytes, None]) -> Answer:
     """Echo"""
     return Answer(201, call.form, media_type=b"application/octet-stream")
 
 
-async def slow(call: Call[None, None]) -> Answer:
+async def slow(call: HttpCall[None, None]) -> Answer:
     """Slow"""
     await asyncio.sleep(0.5)
     return Answer(200, b"finished", media_type=b"text/plain")
@@ -46,22 +46,22 @@ class Lines:
         self.closed = True
 
 
-async def stream(call: Call[None, None]) -> LineStream:
+async def stream(call: HttpCall[None, None]) -> LineStream:
     """Stream"""
     return LineStream(Lines())
 
 
-async def boom(call: Call[None, None]) -> None:
+async def boom(call: HttpCall[None, None]) -> None:
     """Boom"""
     raise RuntimeError("secret detail")
 
 
-async def publish(call: Call[None, None]) -> str:
+async def publish(call: HttpCall[None, None]) -> str:
     """Publish"""
     return "allowed"
 
 
-async def group(call: Call[None, None]) -> str:
+async def group(call: HttpCall[None, None]) -> str:
     """Group"""
     return producer_group(call)
 

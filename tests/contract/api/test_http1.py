@@ -11,7 +11,7 @@ import pytest
 from http_server import HOST, HttpServer, open_http_server
 
 from meantime.api.bodies import raw
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.http.limits import HttpLimits
 from meantime.api.routing import Route
 from meantime.api.streaming import LineStream
@@ -55,31 +55,31 @@ class Held:
     event = asyncio.Event()
 
 
-async def echo(call: Call[bytes, None]) -> Answer:
+async def echo(call: HttpCall[bytes, None]) -> Answer:
     """Echo"""
     return Answer(200, call.form, media_type=b"application/octet-stream")
 
 
-async def hold(call: Call[bytes, None]) -> Answer:
+async def hold(call: HttpCall[bytes, None]) -> Answer:
     """Hold the body until it is let go"""
     Held.taken.set()
     await Held.event.wait()
     return Answer(200, b"let go")
 
 
-async def flood(call: Call[None, None]) -> LineStream:
+async def flood(call: HttpCall[None, None]) -> LineStream:
     """Flood"""
     FLOODS.append(Flood())
     return LineStream(FLOODS[-1])
 
 
-async def quiet(call: Call[None, None]) -> LineStream:
+async def quiet(call: HttpCall[None, None]) -> LineStream:
     """Quiet"""
     FLOODS.append(Waiting())
     return LineStream(FLOODS[-1])
 
 
-async def patient(call: Call[None, None]) -> Answer:
+async def patient(call: HttpCall[None, None]) -> Answer:
     """Wait until the client goes"""
     gone = asyncio.Event()
     call.exchange.when_ending(gone.set)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from meantime.api.http.exchange import Exchange
+from meantime.api.http.exchange import HttpExchange
 from meantime.api.http.limits import BodyBudget, HttpLimits
 
 REASONS = {status.value: status.phrase for status in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Entity"}
@@ -14,7 +14,7 @@ LINGER_FOR = 2.0
 """Seconds in which a client whose body was refused may go on sending, so that it reads the answer before a reset."""
 
 
-class Connection(Protocol):
+class HttpConnection(Protocol):
     """A connection as the server sees it when it stops."""
 
     def stop(self) -> None:
@@ -26,7 +26,7 @@ class Connection(Protocol):
 class Application(Protocol):
     """What answers. `stamp` are the headers that every answer carries, also those that no handler has made."""
 
-    def __call__(self, exchange: Exchange) -> Coroutine[Any, Any, None]: ...
+    def __call__(self, exchange: HttpExchange) -> Coroutine[Any, Any, None]: ...
 
     def stamp(self) -> bytes: ...
 
@@ -39,12 +39,12 @@ class Connections:
         self.limits = limits
         self.budget = BodyBudget(limits.max_bodies_bytes)
         self.loop = loop
-        self.open: set[Connection] = set()
+        self.open: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.stopping = False
         self.on_empty: Callable[[], None] | None = None
 
-    def start(self, exchange: Exchange) -> None:
+    def start(self, exchange: HttpExchange) -> None:
         """Answer it in a task of its own."""
         task = self.loop.create_task(self.application(exchange))
         self.tasks.add(task)
@@ -54,10 +54,10 @@ class Connections:
     def full(self) -> bool:
         return len(self.open) >= self.limits.max_connections
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: HttpConnection) -> None:
         self.open.add(connection)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         self.open.discard(connection)
         if not self.open and self.on_empty is not None:
             self.on_empty()

@@ -24,7 +24,7 @@ class ClientGone(Exception):
     """The client has closed the connection, or the stream of it that carried this request."""
 
 
-class Exchange(ABC):
+class HttpExchange(ABC):
     """What all versions of HTTP have in common; the abstract methods send the answer."""
 
     __slots__ = (

@@ -17,7 +17,7 @@ import h2.exceptions
 import h2.settings
 
 from meantime.api.http.connection import LINGER_FOR, Connections
-from meantime.api.http.exchange import ClientGone, Exchange, Headers
+from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 from meantime.errors import HeadersTooLarge
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -32,7 +32,7 @@ CODES = h2.errors.ErrorCodes
 HIGH_WATER = 256 * 1024
 
 
-class Http2Exchange(Exchange):
+class Http2Exchange(HttpExchange):
     __slots__ = ("_connection", "_ending", "_on_sent", "_open", "_room", "_stream", "_timer", "_unsent")
 
     def __init__(self, connection: "Http2Connection", stream: int, head: dict[bytes, bytes]) -> None:

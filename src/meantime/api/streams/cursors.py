@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from meantime.api.bodies import decoded
-from meantime.api.call import Call
+from meantime.api.call import HttpCall
 from meantime.api.streams.reading import CursorDocument, CursorForm, given_cursor, given_cursors, small_json
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading import partitions as questions
@@ -64,7 +64,7 @@ Pairs = Annotated[list[CursorPair], _AtOnce]
 Shifts = Annotated[list[CursorShift], _AtOnce]
 
 
-async def list_partitions(call: Call[None, PartitionsQuery]) -> list[PartitionDocument]:
+async def list_partitions(call: HttpCall[None, PartitionsQuery]) -> list[PartitionDocument]:
     """Where each partition begins and ends
 
     The oldest available offset is the first event that can still be read.
@@ -75,13 +75,13 @@ async def list_partitions(call: Call[None, PartitionsQuery]) -> list[PartitionDo
     return [_partition(state) for state in states]
 
 
-async def show_partition(call: Call[None, OffsetQuery]) -> PartitionDocument:
+async def show_partition(call: HttpCall[None, OffsetQuery]) -> PartitionDocument:
     """Where a partition begins and ends"""
     reading, consumed = call.services.streams.reading, call.query.consumed_offset
     return _partition(await questions.partition_state(reading, call.names["name"], call.names["partition"], consumed))
 
 
-async def distances(call: Call[bytes, None]) -> list[Distance]:
+async def distances(call: HttpCall[bytes, None]) -> list[Distance]:
     """How many events lie between two cursors
 
     `initial_cursor` is exclusive, `final_cursor` inclusive; negative backwards.
@@ -94,7 +94,7 @@ async def distances(call: Call[bytes, None]) -> list[Distance]:
     ]
 
 
-async def shifted(call: Call[bytes, None]) -> list[CursorDocument]:
+async def shifted(call: HttpCall[bytes, None]) -> list[CursorDocument]:
     """Move cursors forward or back by a number of events
 
     Forward they may go past the end; 422 for a step before the beginning.
@@ -104,7 +104,7 @@ async def shifted(call: Call[bytes, None]) -> list[CursorDocument]:
     return [CursorDocument(place.partition, str(place.cursor)) for place in found]
 
 
-async def lags(call: Call[bytes, None]) -> list[PartitionDocument]:
+async def lags(call: HttpCall[bytes, None]) -> list[PartitionDocument]:
     """How many events are left to read
 
     One answer for each cursor, in `unconsumed_events`.

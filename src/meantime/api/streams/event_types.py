@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.names import EVENT_TYPE
 from meantime.streams.catalog.compatibility import MODES
 from meantime.streams.catalog.declarations import (
@@ -148,7 +148,7 @@ class EventTypeDocument(KeptAsGiven, kw_only=True):
     adopt_storage_id: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-async def list_all(call: Call[None, None]) -> list[dict[str, Any]]:
+async def list_all(call: HttpCall[None, None]) -> list[dict[str, Any]]:
     """All event types
 
     With authentication on, those that the key may read or publish to.
@@ -158,12 +158,12 @@ async def list_all(call: Call[None, None]) -> list[dict[str, Any]]:
     return [document for document in found if may("read", document["name"]) or may("publish", document["name"])]
 
 
-async def show(call: Call[None, None]) -> dict[str, Any]:
+async def show(call: HttpCall[None, None]) -> dict[str, Any]:
     """One event type"""
     return (await call.services.streams.event_types.get(call.names["name"])).document
 
 
-async def create(call: Call[dict[str, Any], None]) -> dict[str, Any]:
+async def create(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
     """Declare an event type
 
     409 when the name is taken, 422 when the declaration is not valid. `adopt_topic` serves an existing topic of the
@@ -172,7 +172,7 @@ async def create(call: Call[dict[str, Any], None]) -> dict[str, Any]:
     return (await call.services.streams.event_types.create(call.form)).document
 
 
-async def update(call: Call[dict[str, Any], None]) -> dict[str, Any]:
+async def update(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
     """Change an event type
 
     What is not mentioned stays as it is. Name, category, clean-up policy and partitions cannot be changed (422).
@@ -180,7 +180,7 @@ async def update(call: Call[dict[str, Any], None]) -> dict[str, Any]:
     return (await call.services.streams.event_types.update(call.names["name"], call.form)).document
 
 
-async def delete(call: Call[None, None]) -> Answer:
+async def delete(call: HttpCall[None, None]) -> Answer:
     """Delete an event type and its events
 
     409 while subscriptions exist. Open streams end; the name is free at once.
@@ -189,11 +189,11 @@ async def delete(call: Call[None, None]) -> Answer:
     return Answer(200)
 
 
-async def list_partition_strategies(_: Call[None, None]) -> list[str]:
+async def list_partition_strategies(_: HttpCall[None, None]) -> list[str]:
     """The partition strategies that there are"""
     return list(STRATEGIES)
 
 
-async def list_enrichment_strategies(_: Call[None, None]) -> list[str]:
+async def list_enrichment_strategies(_: HttpCall[None, None]) -> list[str]:
     """The enrichment strategies that there are"""
     return [ENRICHMENT]

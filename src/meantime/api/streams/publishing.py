@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.streams.publishing.records import BatchItemResponse, BatchRejected
 
 Events = list[dict[str, Any]]
 Items = list[BatchItemResponse]
 
 
-async def publish(call: Call[bytes, None]) -> Answer:
+async def publish(call: HttpCall[bytes, None]) -> Answer:
     """Publish a batch of events
 
     A JSON array of events, each of at most 999,000 bytes. 200 and no body when all are written. 422 with an item for each

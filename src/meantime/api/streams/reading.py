@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from meantime.api.bodies import decoded
-from meantime.api.call import Call
+from meantime.api.call import HttpCall
 from meantime.api.json_depth import check_small
 from meantime.api.streaming import LineStream
 from meantime.errors import Malformed
@@ -67,7 +67,7 @@ class CursorDocument(msgspec.Struct, frozen=True):
     offset: str
 
 
-class EventBatch(msgspec.Struct):
+class BatchLine(msgspec.Struct):
     """A line of a stream. One without `events` keeps the connection alive."""
 
     cursor: CursorDocument
@@ -75,7 +75,7 @@ class EventBatch(msgspec.Struct):
     written_at_ms: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
-async def events(call: Call[None, EventsQuery]) -> LineStream:
+async def events(call: HttpCall[None, EventsQuery]) -> LineStream:
     """Read events as they come
 
     One line per batch, `{cursor, events}`; lines without `events` keep the connection alive. With `written_at=true` a line

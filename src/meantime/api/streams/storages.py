@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.names import IDENTIFIER
 from meantime.streams.catalog.storages import show_storage
 
@@ -39,17 +39,17 @@ class StorageView(msgspec.Struct, kw_only=True):
     default: bool
 
 
-async def list_all(call: Call[None, None]) -> list[dict[str, Any]]:
+async def list_all(call: HttpCall[None, None]) -> list[dict[str, Any]]:
     """All storages"""
     return [show_storage(storage) for storage in await call.services.streams.storages.all()]
 
 
-async def show(call: Call[None, None]) -> dict[str, Any]:
+async def show(call: HttpCall[None, None]) -> dict[str, Any]:
     """One storage"""
     return show_storage(await call.services.streams.storages.get(call.names["storage_id"]))
 
 
-async def register(call: Call[dict[str, Any], None]) -> dict[str, Any]:
+async def register(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
     """Register a storage
 
     It is probed first: 422 when it does not answer. 409 when the id is taken.
@@ -57,12 +57,12 @@ async def register(call: Call[dict[str, Any], None]) -> dict[str, Any]:
     return show_storage(await call.services.streams.storages.register(call.form))
 
 
-async def make_default(call: Call[None, None]) -> dict[str, Any]:
+async def make_default(call: HttpCall[None, None]) -> dict[str, Any]:
     """Choose the storage of new event types"""
     return show_storage(await call.services.streams.storages.make_default(call.names["storage_id"]))
 
 
-async def forget(call: Call[None, None]) -> Answer:
+async def forget(call: HttpCall[None, None]) -> Answer:
     """Forget a storage
 
     403 while it is the default or used by a timeline.

@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.clock import rfc3339
 from meantime.errors import Invalid, Malformed, NotFound
 from meantime.streams.model import Timeline
@@ -61,14 +61,14 @@ class SwitchView(msgspec.Struct, frozen=True):
     force: bool
 
 
-async def list_timelines(call: Call[None, None]) -> list[TimelineView]:
+async def list_timelines(call: HttpCall[None, None]) -> list[TimelineView]:
     """The timelines of an event type, oldest first"""
     return [
         show_timeline(timeline) for timeline in (await call.services.streams.catalog.reload(call.names["name"])).timelines
     ]
 
 
-async def switch(call: Call[dict[str, Any], None]) -> Answer:
+async def switch(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Switch an event type to another storage
 
     `{storage_id, force?}`. 201 with the new timeline once all nodes use it; the same `Idempotency-Key` again 200 with the
@@ -79,12 +79,12 @@ async def switch(call: Call[dict[str, Any], None]) -> Answer:
     return Answer(201 if made else 200, show_timeline(timeline))
 
 
-async def list_switches(call: Call[None, None]) -> list[SwitchView]:
+async def list_switches(call: HttpCall[None, None]) -> list[SwitchView]:
     """Switches of an event type, oldest first"""
     return [show_switch(switch) for switch in await call.services.streams.switches.of(call.names["name"])]
 
 
-async def show(call: Call[None, None]) -> SwitchView:
+async def show(call: HttpCall[None, None]) -> SwitchView:
     """How far a switch is"""
     name, switch_id = call.names["name"], call.names["switch_id"]
     try:

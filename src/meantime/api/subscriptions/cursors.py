@@ -6,7 +6,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import Meta
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.subscriptions.documents import CommittedCursor, SubscribedCursor, allowed, objects_in, places_in
 from meantime.errors import Malformed
 from meantime.streams.subscriptions import commits
@@ -25,7 +25,7 @@ class Cursors(msgspec.Struct, frozen=True):
     items: list[CommittedCursor]
 
 
-class CommitResult(msgspec.Struct, frozen=True):
+class CommitResultView(msgspec.Struct, frozen=True):
     """`cursor` is as it was sent."""
 
     cursor: SubscribedCursor
@@ -33,10 +33,10 @@ class CommitResult(msgspec.Struct, frozen=True):
 
 
 class CommitResults(msgspec.Struct, frozen=True):
-    items: list[CommitResult]
+    items: list[CommitResultView]
 
 
-async def show(call: Call[None, None]) -> Cursors:
+async def show(call: HttpCall[None, None]) -> Cursors:
     """What has been committed"""
     subscription, subscriptions = await allowed(call), call.services.streams.subscriptions
     items = []
@@ -46,7 +46,7 @@ async def show(call: Call[None, None]) -> Cursors:
     return Cursors(items)
 
 
-async def commit(call: Call[dict[str, Any], None]) -> Answer:
+async def commit(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Commit what has been processed
 
     204 when every cursor moved; 200 with a result for each when some were outdated.
@@ -63,7 +63,7 @@ async def commit(call: Call[dict[str, Any], None]) -> Answer:
     return Answer(200, {"items": committed})
 
 
-async def reset(call: Call[dict[str, Any], None]) -> Answer:
+async def reset(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Reset cursors; streams end
 
     The next streams go on from here. Partitions that are not named keep what is committed.

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from meantime.access.scopes import Identity
-from meantime.api.call import Call
+from meantime.api.call import HttpCall
 from meantime.api.streams.reading import CursorForm, as_text
 from meantime.clock import rfc3339
 from meantime.errors import Invalid
@@ -199,7 +199,7 @@ def require_read(identity: Identity, event_types: tuple[str, ...]) -> None:
         identity.require("read", name)
 
 
-async def allowed(call: Call[Any, Any]) -> Subscription:
+async def allowed(call: HttpCall[Any, Any]) -> Subscription:
     """The subscription in the path, if the caller may read all its event types."""
     subscription = await call.services.streams.subscriptions.get(call.names["id"])
     require_read(call.identity, subscription.event_types)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from meantime.api.call import Call
+from meantime.api.call import HttpCall
 from meantime.api.streaming import LineStream
 from meantime.api.streams.reading import AtLeastOne, StreamQuery, Text, as_text, given_limits
 from meantime.api.subscriptions.documents import MOST_CURSORS, CommittedCursor, allowed, objects_in
@@ -51,7 +51,7 @@ class SubscriptionBatch(msgspec.Struct):
     info: StreamInfo | msgspec.UnsetType = msgspec.UNSET
 
 
-async def assigned(call: Call[None, ReaderQuery]) -> LineStream:
+async def assigned(call: HttpCall[None, ReaderQuery]) -> LineStream:
     """Read a subscription; partitions are assigned
 
     One line per batch, `{cursor, events}`. Commit cursors with the `X-Nakadi-StreamId` of the answer. 409 when every
@@ -60,7 +60,7 @@ async def assigned(call: Call[None, ReaderQuery]) -> LineStream:
     return await _open(call, await allowed(call), call.query, None)
 
 
-async def chosen(call: Call[dict[str, Any], None]) -> LineStream:
+async def chosen(call: HttpCall[dict[str, Any], None]) -> LineStream:
     """Read a subscription from chosen partitions
 
     One line per batch, `{cursor, events}`. Commit cursors with the `X-Nakadi-StreamId` of the answer. 409 when another
@@ -73,7 +73,7 @@ async def chosen(call: Call[dict[str, Any], None]) -> LineStream:
 
 
 async def _open(
-    call: Call[Any, Any], subscription: Subscription, asked: ReaderQuery, direct: frozenset[PartitionKey] | None
+    call: HttpCall[Any, Any], subscription: Subscription, asked: ReaderQuery, direct: frozenset[PartitionKey] | None
 ) -> LineStream:
     options = SubscriptionStreamOptions(
         limits=stream_limits(given_limits(asked), spread=random.uniform(-1, 1)),

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.subscriptions.documents import (
     EventTypeReport,
     Page,
@@ -46,7 +46,7 @@ class SubscriptionStats(msgspec.Struct, frozen=True):
     items: list[EventTypeReport]
 
 
-async def create(call: Call[dict[str, Any], None]) -> Answer:
+async def create(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Subscribe to event types
 
     201 when it is new; 200 when the same application has subscribed to the same event types in the same group.
@@ -58,7 +58,7 @@ async def create(call: Call[dict[str, Any], None]) -> Answer:
     return Answer(201 if new else 200, document_of(subscription), headers={"Location": path, "Content-Location": path})
 
 
-async def list_all(call: Call[None, ListQuery]) -> Page:
+async def list_all(call: HttpCall[None, ListQuery]) -> Page:
     """All subscriptions, newest first
 
     With authentication on, those whose event types the key may read.
@@ -79,12 +79,12 @@ async def list_all(call: Call[None, ListQuery]) -> Page:
     return Page(items, links(filters, query.offset, query.limit, more=len(found) > query.limit))
 
 
-async def show(call: Call[None, None]) -> SubscriptionDocument:
+async def show(call: HttpCall[None, None]) -> SubscriptionDocument:
     """A subscription"""
     return document_of(await allowed(call))
 
 
-async def update(call: Call[dict[str, Any], None]) -> Answer:
+async def update(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Change who may use a subscription
 
     Only `authorization` can change.
@@ -98,13 +98,13 @@ async def update(call: Call[dict[str, Any], None]) -> Answer:
     return Answer(204)
 
 
-async def delete(call: Call[None, None]) -> Answer:
+async def delete(call: HttpCall[None, None]) -> Answer:
     """Delete a subscription; its streams end"""
     await call.services.streams.subscriptions.delete(await allowed(call))
     return Answer(204)
 
 
-async def show_stats(call: Call[None, LagQuery]) -> SubscriptionStats:
+async def show_stats(call: HttpCall[None, LagQuery]) -> SubscriptionStats:
     """Readers, unconsumed events and lag by partition"""
     subscription = await allowed(call)
     found = await stats(call.services.streams.subscriptions, subscription, with_ages=call.query.show_time_lag)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from meantime.api.call import Call
-from meantime.api.http.exchange import Exchange
+from meantime.api.call import HttpCall
+from meantime.api.http.exchange import HttpExchange
 from meantime.api.streaming import NDJSON, LineStream
 from meantime.api.topics.forms import (
     LEASE_MS,
@@ -38,7 +38,7 @@ class PushQuery(ConsumerQuery):
     lease_ms: LeaseTime = LEASE_MS
 
 
-async def pull(call: Call[PullForm, ConsumerQuery]) -> LeasesView:
+async def pull(call: HttpCall[PullForm, ConsumerQuery]) -> LeasesView:
     """Pull: lease what is due
 
     `{consumer_id, limit, lease_ms, wait_ms}`: new leases in time order, at once, or when there are any within `wait_ms`.
@@ -53,7 +53,7 @@ async def pull(call: Call[PullForm, ConsumerQuery]) -> LeasesView:
     return LeasesView([lease_view(lease) for lease in leases])
 
 
-async def push(call: Call[None, PushQuery]) -> LineStream:
+async def push(call: HttpCall[None, PushQuery]) -> LineStream:
     """Push: a stream of leases, as messages become due
 
     `application/x-ndjson`, one lease a line, first those that the consumer still holds; an empty line keeps the connection
@@ -67,7 +67,7 @@ async def push(call: Call[None, PushQuery]) -> LineStream:
     return LineStream(_Leases(stream, opened, topics.clock), media_type=NDJSON)
 
 
-async def extend(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
+async def extend(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
     """Let leases end later or sooner
 
     `{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order.
@@ -75,7 +75,7 @@ async def extend(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
     return await _claims(call, call.services.topics.holding.extend)
 
 
-async def release(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
+async def release(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
     """Give messages back for later
 
     `{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order.
@@ -83,7 +83,7 @@ async def release(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
     return await _claims(call, call.services.topics.holding.release)
 
 
-async def finish(call: Call[bytes, ConsumerQuery]) -> OutcomesView:
+async def finish(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
     """Delete messages that are done
 
     `{consumer_id, leases: [{id, version}]}`: one result per lease, in their order.
@@ -101,7 +101,7 @@ def consumer(given: str | None) -> str:
 Apply = Callable[[Topic, str, Sequence[LeaseClaim]], Awaitable[list[Outcome]]]
 
 
-async def _claims(call: Call[bytes, ConsumerQuery], apply: Apply) -> OutcomesView:
+async def _claims(call: HttpCall[bytes, ConsumerQuery], apply: Apply) -> OutcomesView:
     in_body, forms = read_claims(call.form)
     consumer_id = consumer(in_body or call.query.consumer_id)
     topic = await call.services.topics.catalog.get(call.names["topic"])
@@ -147,7 +147,7 @@ class _Leases:
         self._closing = self._closing or start(self._opened.aclose(), name="close lease stream")
 
 
-async def _while_connected(exchange: Exchange, work: Coroutine[Any, Any, list[Lease]]) -> list[Lease]:
+async def _while_connected(exchange: HttpExchange, work: Coroutine[Any, Any, list[Lease]]) -> list[Lease]:
     """A pull ends with its connection: a client that has disconnected leases nothing. It ends empty when the node stops."""
     working = asyncio.create_task(work, name="pull while connected")
     exchange.when_ending(lambda: _cancel(working))

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from meantime.api.bodies import Takes, form
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.rights import producer_group
 from meantime.api.topics.forms import ONE_INSTANT, ConsumerQuery, Identifier, MoveForm, bounds, read_drafts, read_ids
 from meantime.api.topics.views import (
@@ -40,7 +40,7 @@ class VersionQuery(msgspec.Struct):
     version: int | None = None
 
 
-async def create(call: Call[bytes, None]) -> Answer:
+async def create(call: HttpCall[bytes, None]) -> Answer:
     """Create messages
 
     `{"messages": [{id?, at_ms | after_ms, body | body_b64}]}`. 201 when all were created, else 207; one result per message,
@@ -52,7 +52,7 @@ async def create(call: Call[bytes, None]) -> Answer:
     return Answer(201 if all_created else 207, CreatedView(results))
 
 
-async def list_messages(call: Call[None, ListQuery]) -> MessagesView:
+async def list_messages(call: HttpCall[None, ListQuery]) -> MessagesView:
     """The messages of a producer group
 
     Ordered by id, from the one after `after`; `next` continues the list. A group sees its own only.
@@ -70,7 +70,7 @@ async def list_messages(call: Call[None, ListQuery]) -> MessagesView:
     return MessagesView([message_view(message, now_ms) for message in found], following)
 
 
-async def get(call: Call[None, ConsumerQuery]) -> MessageView:
+async def get(call: HttpCall[None, ConsumerQuery]) -> MessageView:
     """A message, for its owner or holder
 
     Who asks is said by `X-Producer-Group`, by `consumer_id`, or by both.
@@ -86,7 +86,7 @@ async def get(call: Call[None, ConsumerQuery]) -> MessageView:
     return message_view(message, topics.clock.now_ms())
 
 
-async def move(call: Call[MoveForm, None]) -> MovedView:
+async def move(call: HttpCall[MoveForm, None]) -> MovedView:
     """Move a message in time
 
     `{at_ms | after_ms, version?}`, by its owner. 409 `leased` while a consumer has it, `stale_version` if it changed.
@@ -99,7 +99,7 @@ async def move(call: Call[MoveForm, None]) -> MovedView:
     return MovedView(message_id, outcome.version, outcome.at_ms)
 
 
-async def delete(call: Call[None, VersionQuery]) -> None:
+async def delete(call: HttpCall[None, VersionQuery]) -> None:
     """Delete a message
 
     By its owner; again is fine. 409 `leased` while a consumer has it.
@@ -108,7 +108,7 @@ async def delete(call: Call[None, VersionQuery]) -> None:
     await producing.delete(call.names["topic"], call.names["message_id"], producer_group(call), call.query.version)
 
 
-async def delete_many(call: Call[bytes, None]) -> DeletionsView:
+async def delete_many(call: HttpCall[bytes, None]) -> DeletionsView:
     """Delete messages
 
     `{"ids": [...]}`, by their owner; one result per id, in their order.

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from meantime.api.call import Answer, Call
+from meantime.api.call import Answer, HttpCall
 from meantime.api.topics.forms import MOST_REDRIVEN, RedriveForm, SettingsForm
 from meantime.api.topics.views import (
     ConsumersView,
@@ -37,7 +37,7 @@ class CountQuery(msgspec.Struct):
     to_ms: int | None = None
 
 
-async def put_topic(call: Call[SettingsForm, None]) -> Answer:
+async def put_topic(call: HttpCall[SettingsForm, None]) -> Answer:
     """Make a topic, or change its settings
 
     All settings are optional; an omitted one keeps its value. `bucket_count` cannot change.
@@ -46,19 +46,19 @@ async def put_topic(call: Call[SettingsForm, None]) -> Answer:
     return Answer(201 if new else 200, topic_view(made))
 
 
-async def list_topics(call: Call[None, None]) -> TopicsView:
+async def list_topics(call: HttpCall[None, None]) -> TopicsView:
     """All topics"""
     return TopicsView([topic_view(topic) for topic in await call.services.topics.catalog.all()])
 
 
-async def get_topic(call: Call[None, None]) -> CountedTopicView:
+async def get_topic(call: HttpCall[None, None]) -> CountedTopicView:
     """A topic's settings, and how many messages it has"""
     topics = call.services.topics
     found = await topics.catalog.get(call.names["topic"])
     return counted_topic_view(found, await topics.counts.counts(found))
 
 
-async def delete_topic(call: Call[None, None]) -> dict[str, Any]:
+async def delete_topic(call: HttpCall[None, None]) -> dict[str, Any]:
     """Delete a topic with all its messages
 
     It does not exist any more from now on; its name is free when all is removed.
@@ -67,7 +67,7 @@ async def delete_topic(call: Call[None, None]) -> dict[str, Any]:
     return {}
 
 
-async def load(call: Call[None, LoadQuery]) -> LoadView:
+async def load(call: HttpCall[None, LoadQuery]) -> LoadView:
     """What is ahead, slot by slot
 
     Half-open slots from `from_ms`, at most 10,000; every slot is listed.
@@ -77,7 +77,7 @@ async def load(call: Call[None, LoadQuery]) -> LoadView:
     return LoadView(await topics.counts.load(found, asked.from_ms, asked.to_ms, asked.step_ms))
 
 
-async def count(call: Call[None, CountQuery]) -> CountView:
+async def count(call: HttpCall[None, CountQuery]) -> CountView:
     """How many messages there are, by status and range"""
     topics, asked = call.services.topics, call.query
     counts = await topics.counts.counts(await topics.catalog.get(call.names["topic"]), asked.from_ms, asked.to_ms)
@@ -87,12 +87,12 @@ async def count(call: Call[None, CountQuery]) -> CountView:
     return CountView(by_status[asked.status] if asked.status is not None else sum(by_status.values()))
 
 
-async def consumers(call: Call[None, None]) -> ConsumersView:
+async def consumers(call: HttpCall[None, None]) -> ConsumersView:
     """The connected consumers, their nodes and buckets"""
     return ConsumersView(await call.services.topics.leasing.consumers(call.names["topic"]))
 
 
-async def redrive(call: Call[RedriveForm, None]) -> Redriven:
+async def redrive(call: HttpCall[RedriveForm, None]) -> Redriven:
     """Send dead messages back
 
     `{to?, limit?}`: dead letters go back to the topic they came from, or to `to`, and start again from the first attempt.

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from meantime.api.call import Call
+from meantime.api.call import HttpCall
 from meantime.api.workers import positions
 from meantime.errors import Invalid, Malformed
 from meantime.streams.reading.reader import Reading
@@ -55,19 +55,19 @@ class ResetForm(msgspec.Struct, frozen=True):
     cursor: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-async def list_apps(call: Call[None, None]) -> AppsDocument:
+async def list_apps(call: HttpCall[None, None]) -> AppsDocument:
     """All applications"""
     found = await call.services.apps.apps()
     return AppsDocument([AppDocument(app.name, app.workers, app.queues, app.paused) for app in found])
 
 
-async def show_app(call: Call[None, None]) -> AppDocument:
+async def show_app(call: HttpCall[None, None]) -> AppDocument:
     """One application"""
     app = await call.services.apps.app(call.names["app"])
     return AppDocument(app.name, app.workers, app.queues, app.paused)
 
 
-async def forget_app(call: Call[None, None]) -> None:
+async def forget_app(call: HttpCall[None, None]) -> None:
     """Forget an application that has no workers
 
     The positions of its queues are lost; 409 while there are workers.
@@ -75,26 +75,26 @@ async def forget_app(call: Call[None, None]) -> None:
     await call.services.apps.forget(call.names["app"])
 
 
-async def list_workers(call: Call[None, None]) -> WorkersDocument:
+async def list_workers(call: HttpCall[None, None]) -> WorkersDocument:
     """The workers of an application and the queues of each"""
     found = await call.services.apps.workers(call.names["app"])
     return WorkersDocument([WorkerDocument(worker, queues) for worker, queues in sorted(found.items())])
 
 
-async def list_queues(call: Call[None, None]) -> QueuesDocument:
+async def list_queues(call: HttpCall[None, None]) -> QueuesDocument:
     """The queues of an application: owner, position, lag"""
     states = await call.services.apps.queues(call.names["app"])
     return QueuesDocument(await _documents(call.services.streams.reading, states))
 
 
-async def show_queue(call: Call[Any, None]) -> QueueDocument:
+async def show_queue(call: HttpCall[Any, None]) -> QueueDocument:
     """One queue"""
     state = await call.services.apps.queue(call.names["app"], call.names["queue"])
     (document,) = await _documents(call.services.streams.reading, [state])
     return document
 
 
-async def reset_queue(call: Call[bytes, None]) -> QueueDocument:
+async def reset_queue(call: HttpCall[bytes, None]) -> QueueDocument:
     """Move a queue to another cursor
 
     `{"cursor": "BEGIN"}` does everything again that is still there. Takes effect at once, also with a running owner.
@@ -107,25 +107,25 @@ async def reset_queue(call: Call[bytes, None]) -> QueueDocument:
     return await show_queue(call)
 
 
-async def pause_queue(call: Call[None, None]) -> QueueDocument:
+async def pause_queue(call: HttpCall[None, None]) -> QueueDocument:
     """Pause a queue: no more messages are started"""
     await call.services.apps.pause_queue(call.names["app"], call.names["queue"], True)
     return await show_queue(call)
 
 
-async def resume_queue(call: Call[None, None]) -> QueueDocument:
+async def resume_queue(call: HttpCall[None, None]) -> QueueDocument:
     """Resume a paused queue"""
     await call.services.apps.pause_queue(call.names["app"], call.names["queue"], False)
     return await show_queue(call)
 
 
-async def pause_app(call: Call[None, None]) -> AppDocument:
+async def pause_app(call: HttpCall[None, None]) -> AppDocument:
     """Pause an application: no more messages are started"""
     await call.services.apps.pause_app(call.names["app"], True)
     return await show_app(call)
 
 
-async def resume_app(call: Call[None, None]) -> AppDocument:
+async def resume_app(call: HttpCall[None, None]) -> AppDocument:
     """Resume a paused application
 
     Queues that were paused by themselves stay so.
