@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that the code already knows: the command line, settings, errors and metrics.
+"""Writes the pages of docs/reference that the code already knows: commands, the HTTP API, settings, errors and metrics.
 
 `make docs` runs it; a unit test fails while a committed page differs from what the code says. The pages depend on the code
 alone: not on the terminal, the environment or the machine.
@@ -16,7 +16,10 @@ from prometheus_client.registry import Collector
 from typer.main import get_command
 
 from meantime import errors
+from meantime.api.openapi import document
 from meantime.api.problems import STATUS
+from meantime.api.schema import schema_routes
+from meantime.api.table import TABLE
 from meantime.cli.commands.help import VARIABLES
 from meantime.cli.exit_codes import EXITS, exit_of
 from meantime.cli.main import build
@@ -32,7 +35,13 @@ SHARED_OPTIONS = ("--url", "--key", "--data", "--json")
 
 def pages() -> dict[str, str]:
     """Every page by its file name."""
-    return {"cli.md": cli(), "configuration.md": configuration(), "errors.md": error_codes(), "metrics.md": metrics()}
+    return {
+        "cli.md": cli(),
+        "configuration.md": configuration(),
+        "errors.md": error_codes(),
+        "http-api.md": http_api(),
+        "metrics.md": metrics(),
+    }
 
 
 # -- The command line ----------------------------------------------------------------------------------------------------
@@ -295,7 +304,97 @@ def _cell(text: str) -> str:
     return "`".join(pieces)
 
 
+# -- The HTTP API --------------------------------------------------------------------------------------------------------
+
+
+def http_api() -> str:
+    lines = [
+        "# Which HTTP calls are there, who may make them, and what do they take?",
+        "",
+        NOTE,
+        "",
+        "Every call, in the order of the table that nodes route by (`api/table.py`). [HTTP](http.md) says what all have in",
+        "common. A field is followed by `?` where it may be left out. `/schema` of a node shows the same, and",
+        "`/schema/openapi.json` is for machines.",
+        "",
+    ]
+    described = document([*TABLE, *schema_routes(TABLE)])
+    schemas = described["components"]["schemas"]
+    groups: dict[str, list[str]] = {}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            groups.setdefault(operation["tags"][0], []).extend(_operation(method, path, operation, schemas))
+    for name, rows in groups.items():
+        lines += [f"## {name.capitalize()}", "", *rows]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
+    lines = [f"### `{method.upper()} {path}`", "", _sentence(operation), ""]
+    facts = [("scope", f"`{operation['x-scope']}`" if "x-scope" in operation else "nobody is asked who they are")]
+    for place in ("query", "header"):
+        if found := [_parameter(one) for one in operation.get("parameters", ()) if one["in"] == place]:
+            facts.append((place, ", ".join(found)))
+    if body := operation.get("requestBody"):
+        facts.append(("body", _shape(body["content"]["application/json"]["schema"], schemas)))
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            content = answer.get("content")
+            kinds = (
+                [f"{_shape(one['schema'], schemas)} ({kind})" for kind, one in content.items()] if content else ["no body"]
+            )
+            facts.append((status, ", ".join(kinds).replace(" (application/json)", "")))
+    return [*lines, *(f"- {name}: {_cell(text)}" for name, text in facts), ""]
+
+
+def _sentence(operation: dict[str, Any]) -> str:
+    summary = operation["summary"] if operation["summary"].endswith("?") else f"{operation['summary']}."
+    return f"{summary} {operation.get('description', '')}".strip()
+
+
+def _parameter(one: dict[str, Any]) -> str:
+    default = one["schema"].get("default")
+    shown = f" = {default}" if default is not None else ""
+    return f"`{one['name']}{'' if one.get('required') else '?'}{shown}`"
+
+
+def _shape(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """The fields of an object, without what is inside of them."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    if "items" in schema:
+        return f"an array of {_shape(schema['items'], schemas)}"
+    if "properties" not in schema:
+        return "JSON" if schema.get("type") not in ("string",) else "text"
+    required = set(schema.get("required", ()))
+    return "`{" + ", ".join(name + ("" if name in required else "?") for name in schema["properties"]) + "}`"
+
+
+# -- The table of the API in ARCHITECTURE.md -----------------------------------------------------------------------------
+
+BEGIN, END = "<!-- table: written by `make docs` from api/table.py -->", "<!-- end of the table -->"
+
+
+def architecture(text: str) -> str:
+    """ARCHITECTURE.md with the table as it is now."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    rows = [
+        (
+            f"`{route.method} {route.path}`",
+            route.scope.text if route.scope else "anyone",
+            f"`{route.handler.__module__.removeprefix('meantime.')}.{route.handler.__name__}`",
+            ", ".join(str(status) for status in route.answers) + (" stream" if route.streams else ""),
+        )
+        for route in TABLE
+    ]
+    table = "\n".join(_table(("call", "who may", "handler", "answers"), rows))
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+
+
 def main() -> None:
+    overview = ROOT / "ARCHITECTURE.md"
+    overview.write_text(architecture(overview.read_text("utf-8")), "utf-8")
     for name, text in pages().items():
         file = FOLDER / name
         if not file.exists() or file.read_text("utf-8") != text:

@@ -17,7 +17,7 @@ def pages() -> dict[str, str]:
     return reference.pages()
 
 
-@pytest.mark.parametrize("name", ["cli.md", "configuration.md", "errors.md", "metrics.md"])
+@pytest.mark.parametrize("name", ["cli.md", "configuration.md", "errors.md", "http-api.md", "metrics.md"])
 def test_the_reference_says_what_the_code_says(pages: dict[str, str], name: str) -> None:
     committed = (ROOT / "docs" / "reference" / name).read_text("utf-8")
     assert committed == pages[name], "the code has changed: run `make docs`, and commit what it writes"
@@ -26,6 +26,13 @@ def test_the_reference_says_what_the_code_says(pages: dict[str, str], name: str)
 def test_every_metric_can_be_asked_for() -> None:
     served = "|".join(reference.SERVED_BY.values())
     assert [module for module in reference._modules_with_metrics() if not re.match(served, module)] == []
+
+
+def test_the_architecture_shows_the_table_of_the_api() -> None:
+    committed = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert committed == reference.architecture(committed), (
+        "the table has changed: run `make docs`, and commit what it writes"
+    )
 
 
 def test_the_reference_does_not_depend_on_the_environment(pages: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

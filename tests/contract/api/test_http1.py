@@ -195,6 +195,23 @@ async def test_a_broken_chunk_is_malformed(server: HttpServer) -> None:
         assert (await answer(reader))[0] == 400
 
 
+async def test_a_whole_url_in_the_request_line_leads_to_its_path(server: HttpServer) -> None:
+    async with connected(server) as (reader, writer):
+        writer.write(post("http://elsewhere:80/echo?a=b", b"proxied"))
+        assert (await answer(reader))[2] == b"proxied"
+
+
+async def test_a_client_that_leaves_while_its_requests_wait_gives_their_bytes_back(server: HttpServer) -> None:
+    async with connected(server) as (_, writer):
+        writer.write(post("/hold", b"first") + b"".join(post("/hold", b"x" * 10_000) for _ in range(10)))
+        await asyncio.wait_for(Held.taken.wait(), WITHIN)
+    Held.event.set()
+    async with httpx.AsyncClient(base_url=server.url, timeout=WITHIN) as client:
+        while server.server.connections > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (await client.post("/echo", content=b"x" * LIMITS.max_body_bytes)).status_code == 200
+
+
 async def test_http_1_0_gets_its_answer_and_the_end_of_the_connection(server: HttpServer) -> None:
     async with connected(server) as (reader, writer):
         writer.write(b"POST /echo HTTP/1.0\r\nContent-Length: 3\r\n\r\nold")

@@ -6,8 +6,12 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any, Protocol
 
+import structlog
+
 from meantime.api.http.exchange import HttpExchange
 from meantime.api.http.limits import BodyBudget, HttpLimits
+
+log = structlog.get_logger(__name__)
 
 REASONS = {status.value: status.phrase for status in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Entity"}
 LINGER_FOR = 2.0
@@ -48,7 +52,12 @@ class Connections:
         """Answer it in a task of its own."""
         task = self.loop.create_task(self.application(exchange))
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("answer_failed", exc_info=error)
 
     @property
     def full(self) -> bool:

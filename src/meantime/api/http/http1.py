@@ -132,9 +132,12 @@ class Http1Connection(asyncio.Protocol):
         self._forget_timers()
         if self._drain is not None and not self._drain.done():
             self._drain.set_result(None)
-        for exchange in (self._current, *self._waiting):
-            if exchange is not None:
-                exchange.client_gone()
+        if self._current is not None:
+            self._current.client_gone()
+        for exchange in self._waiting:
+            exchange.client_gone()
+            exchange.over()  # nobody will answer it
+        self._waiting.clear()
 
     async def drained(self) -> None:
         if self._paused and not self.transport.is_closing():
@@ -185,7 +188,7 @@ class Http1Connection(asyncio.Protocol):
             return
         self._reading_headers = False
         self._forget_deadline()
-        path, _, query = self._url.partition(b"?")
+        path, _, query = _target(self._url).partition(b"?")
         exchange = self._feeding = Http1Exchange(self, path, query)
         size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self.headers.items())
         if size > self.shared.limits.max_header_bytes:
@@ -236,7 +239,7 @@ class Http1Connection(asyncio.Protocol):
         elif not exchange.body_complete:
             self._linger()
         elif not exchange.keep_alive or (self.shared.stopping and not self._waiting):
-            self.transport.close()
+            self._close()
         elif self._waiting:
             self._answer(self._waiting.popleft())
             self._read_on()
@@ -245,12 +248,18 @@ class Http1Connection(asyncio.Protocol):
 
     def stop(self) -> None:
         if self._current is None:
-            self.transport.close()
+            self._close()
         else:
             self._current.node_stops()
 
     def abort(self) -> None:
         self.transport.abort()
+
+    def _close(self) -> None:
+        """What was written still goes out; not for ever, as a client may not read it."""
+        self._forget_timers()
+        self.transport.close()
+        self._silence = self.shared.loop.call_later(self.shared.limits.idle_timeout, self.transport.abort)
 
     def _read_on(self) -> None:
         if not self._paused and len(self._waiting) < MOST_WAITING and not self.transport.is_closing():
@@ -285,7 +294,7 @@ class Http1Connection(asyncio.Protocol):
         limits, now = self.shared.limits, self.shared.loop.time()
         patience = limits.idle_timeout if self._started else limits.header_timeout
         if self._current is None and not self._reading_headers and now - self._idle_since >= patience:
-            self.transport.close()
+            self._close()
             return
         left = patience - (now - self._idle_since) if self._current is None else patience
         self._silence = self.shared.loop.call_later(max(left, 0.05), self._watch_silence)
@@ -331,9 +340,16 @@ class Http1Connection(asyncio.Protocol):
         """Let the client read the answer before its connection is reset."""
         self._forget_timers()
         self.parser = _DEAF
-        self._silence = self.shared.loop.call_later(LINGER_FOR, self.transport.close)
+        self._silence = self.shared.loop.call_later(LINGER_FOR, self.transport.abort)
         if self.transport.can_write_eof():
             self.transport.write_eof()
+
+
+def _target(url: bytes) -> bytes:
+    """The path and query of a request line; those who take a node for a proxy send a whole URL."""
+    if not url.startswith((b"http://", b"https://")):
+        return url
+    return b"/" + url.partition(b"://")[2].partition(b"/")[2]
 
 
 class _Deaf:

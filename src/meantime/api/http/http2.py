@@ -56,23 +56,30 @@ class Http2Exchange(HttpExchange):
 
     def send(self, status: int, headers: Headers, body: bytes) -> None:
         self.answered = True
-        if not self._open:
-            return
         bodiless = self.method == "HEAD" or status in (204, 304)
-        head = self._head(status, headers)
+        head = [(b":status", b"%d" % status), *headers]
         if status not in (204, 304):
             head.append((b"content-length", b"%d" % len(body)))
-        self._connection.h2.send_headers(self._stream, head, end_stream=bodiless or not body)
-        if not bodiless and body:
+        if self._send_head(head, last=bodiless or not body) and not bodiless and body:
             self._unsent, self._ending = body, True
             self.pump()
         self._connection.flush()
 
     def open(self, status: int, headers: Headers) -> None:
         self.answered = True
-        if self._open:
-            self._connection.h2.send_headers(self._stream, self._head(status, headers))
-            self._connection.flush()
+        self._send_head([(b":status", b"%d" % status), *headers], last=False)
+        self._connection.flush()
+
+    def _send_head(self, head: Headers, *, last: bool) -> bool:
+        if not self._open:
+            return False
+        try:
+            self._connection.h2.send_headers(self._stream, head, end_stream=last)
+        except h2.exceptions.ProtocolError:
+            self.client_gone()  # the connection has ended, or this stream of it
+            return False
+        self._open = not last
+        return True
 
     async def write(self, chunk: bytes) -> None:
         self._unsent += chunk
@@ -92,7 +99,8 @@ class Http2Exchange(HttpExchange):
             self._ending = True
             self.pump()
         else:
-            self._connection.h2.reset_stream(self._stream, CODES.INTERNAL_ERROR)
+            self._open = False
+            self._connection.reset(self._stream, CODES.INTERNAL_ERROR)
         self._connection.flush()
 
     def over(self) -> None:
@@ -102,20 +110,21 @@ class Http2Exchange(HttpExchange):
 
     def pump(self) -> None:
         """Send what the client has room for."""
-        connection = self._connection.h2
-        while self._open and self._unsent:
-            room = min(connection.local_flow_control_window(self._stream), connection.max_outbound_frame_size)
-            if room <= 0:
-                return
-            piece, self._unsent = self._unsent[:room], self._unsent[room:]
-            connection.send_data(self._stream, piece, end_stream=self._ending and not self._unsent)
-            if self._ending and not self._unsent:
-                self._open = False
-        if self._open and self._ending and not self._unsent:
-            connection.send_data(self._stream, b"", end_stream=True)
-            self._open = False
+        try:
+            while self._open and self._unsent and (room := self._connection.room(self._stream)) > 0:
+                self._send_data(room)
+            if self._open and self._ending and not self._unsent:
+                self._send_data(0)
+        except h2.exceptions.ProtocolError:
+            self.client_gone()  # the connection has ended, or this stream of it
         if not self._unsent:
             self._tell()
+
+    def _send_data(self, size: int) -> None:
+        piece, self._unsent = self._unsent[:size], self._unsent[size:]
+        last = self._ending and not self._unsent
+        self._connection.h2.send_data(self._stream, piece, end_stream=last)
+        self._open = not last
 
     def client_gone(self) -> None:
         self._open = False
@@ -137,9 +146,6 @@ class Http2Exchange(HttpExchange):
         if self._on_sent is not None:
             call, self._on_sent = self._on_sent, None
             call()
-
-    def _head(self, status: int, headers: Headers) -> Headers:
-        return [(b":status", b"%d" % status), *headers]
 
     def _forget_timer(self) -> None:
         if self._timer is not None:
@@ -256,7 +262,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _on_request(self, event: h2.events.RequestReceived) -> None:
         if self.shared.stopping:
-            self._reset(event.stream_id, CODES.REFUSED_STREAM)
+            self.reset(event.stream_id, CODES.REFUSED_STREAM)
             return
         self._forget_idle()
         head: dict[bytes, bytes] = {}
@@ -296,13 +302,17 @@ class Http2Connection(asyncio.Protocol):
             return
         del self._exchanges[stream]
         if not exchange.answered:
-            self._reset(stream, CODES.INTERNAL_ERROR)
+            self.reset(stream, CODES.INTERNAL_ERROR)
         elif not exchange.body_complete:
             # Not at once: some clients do not read an answer when they may not send to the end.
-            self._lingering[stream] = self.shared.loop.call_later(LINGER_FOR, self._reset, stream, CODES.NO_ERROR)
+            self._lingering[stream] = self.shared.loop.call_later(LINGER_FOR, self.reset, stream, CODES.NO_ERROR)
         self._after_exchange()
 
-    def _reset(self, stream: int, code: h2.errors.ErrorCodes) -> None:
+    def room(self, stream: int) -> int:
+        """How much the client takes of this stream now."""
+        return min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
+
+    def reset(self, stream: int, code: h2.errors.ErrorCodes) -> None:
         self._lingering.pop(stream, None)
         try:
             self.h2.reset_stream(stream, code)
@@ -328,6 +338,7 @@ class Http2Connection(asyncio.Protocol):
         self.h2.close_connection(code)
         self.flush()
         self.transport.close()
+        self._idle = self.shared.loop.call_later(LINGER_FOR, self.transport.abort)
 
     def abort(self) -> None:
         self.transport.abort()
