@@ -38,12 +38,14 @@ $(VENV)/%.installed: $(VENV)/%.lock
 	@touch $@
 
 # `meantime up` does this by itself when the machine is idle; six lanes of tests would do it all at once, and beside the tests.
-# One test runs on the Java that comes with the packages. What pytest compiles, the lanes would each compile for themselves.
+# One test runs on the Java that comes with the packages. What pytest compiles, the lanes would each compile for themselves; and Go
+# its standard library within the time of a test.
 $(PREPARED): $(READY)
 	@echo "Fetching Kafka and making class archives for Java (two minutes the first time) ..."
 	@$(BIN)/python -m meantime.stack.class_archives zookeeper kafka futures 2>/dev/null
 	@JAVA_HOME= PATH=$(VENV) $(abspath $(BIN)/python) -m meantime.stack.class_archives zookeeper kafka 2>/dev/null
 	@$(BIN)/pytest --collect-only -q $(SERVICES) >/dev/null
+	@command -v go >/dev/null && CGO_ENABLED=0 GOTOOLCHAIN=local go build -C tests/clients/go -buildvcs=false -o /dev/null . || true
 	@touch $@
 
 demo: $(READY) ## Take the tour: everything comes up, is shown, broken, mended and stopped

@@ -214,7 +214,8 @@ def own_database(postgres: str) -> Iterator[str]:
 @contextmanager
 def _node_on(services: Services, **variables: str) -> Iterator[Places]:
     with own_database(services.postgres) as postgres:
-        url = f"http://{HOST}:{free_ports(1)}"
+        scheme = "https" if "MEANTIME_TLS_CERT" in variables else "http"
+        url = f"{scheme}://{HOST}:{free_ports(1)}"
         root = f"{services.zookeeper}/node-{uuid4().hex[:12]}"
         places = Places((NodeAddress("alone", url),), root, tuple(services.kafka), postgres)
         command = [sys.executable, "-m", "meantime", "node", "--id", "alone", "--port", url.rpartition(":")[2]]

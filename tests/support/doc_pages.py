@@ -18,7 +18,15 @@ BLOCK = re.compile(
 )
 NAMES = re.compile(r"\b(orders|users|reminders|clicks|mails|alarms|parcels|guide)\b")
 """Of event types, topics and applications. Each page gets its own: all pages run on the same cluster."""
-RUNNABLE = ("bash", "python")
+RUNNERS = {
+    "python": ("python", "", "python -"),
+    "javascript": ("node", "", "node --input-type=module -"),
+    "go": ("go", "example.go", "CGO_ENABLED=0 GOTOOLCHAIN=local go run example.go"),
+    "java": ("javac", "Example.java", "java Example.java"),
+}
+"""Of languages other than bash: the tool that it takes, the file that a block is kept in, and the command that runs it. A
+block whose tool is not there is left out, and the output says so."""
+RUNNABLE = ("bash", *RUNNERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,12 @@ class Page:
 
 
 def _for_bash(block: Block) -> str:
-    return block.text if block.language == "bash" else f"python - <<'END_OF_BLOCK'\n{block.text}END_OF_BLOCK\n"
+    if block.language == "bash":
+        return block.text
+    tool, file, command = RUNNERS[block.language]
+    text = f"<<'END_OF_BLOCK'\n{block.text}END_OF_BLOCK\n"
+    run = f"cat > {file} {text}{command}\n" if file else f"{command} {text}"
+    return f"if command -v {tool} > /dev/null; then\n{run}else echo '{tool} is not installed: an example is left out'; fi\n"
 
 
 def read_page(path: Path) -> Page:

@@ -34,6 +34,24 @@ def make_certificate(folder: Path) -> Certificate:
     return made
 
 
+SIGN = "openssl x509 -req -days 2 -CAcreateserial"
+
+
+def make_signed_certificate(folder: Path) -> tuple[Certificate, Path]:
+    """One for 127.0.0.1 that a private CA has signed, and that CA."""
+    made, authority, names = Certificate(folder / "node.pem", folder / "node.key"), folder / "ca.pem", folder / "names"
+    request, authority_key = folder / "node.csr", folder / "ca.key"
+    names.write_text("subjectAltName=IP:127.0.0.1")
+    new = "openssl req -newkey rsa:2048 -nodes -subj"
+    for command in (
+        f"{new} /CN=authority -x509 -days 2 -keyout {authority_key} -out {authority}",
+        f"{new} /CN=node -keyout {made.key} -out {request}",
+        f"{SIGN} -in {request} -CA {authority} -CAkey {authority_key} -extfile {names} -out {made.cert}",
+    ):
+        subprocess.run(command.split(), check=True, capture_output=True)
+    return made, authority
+
+
 @dataclass(slots=True)
 class AnsweringNode:
     """Answers `GET /nodes` with what it knows and any other request with `{}`; `heard` are the bytes that came."""
