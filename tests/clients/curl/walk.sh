@@ -102,10 +102,15 @@ problem "no such event type"
 call PATCH "$messages/m1" -H 'X-Producer-Group: walk' -d '{"after_ms": "soon"}'
 problem "no instant"
 
-# The same connection for all of them: curl opens one at the first address.
+# The same connection for all of them: curl opens one at the first address. Only 7.88 breaks an HTTP/2 connection that it knew
+# of before when it uses it again (curl/curl#10634), whatever the server.
 targets=()
 for _ in {1..20}; do targets+=(-o /dev/null "$url$events"); done
-curl -sS "$how" -w '%{http_code} %{http_version}\n' -d '[{"n": 1}]' "${targets[@]}" | sort -u > "$work/statuses"
+at_once=20
+[[ $how != --http2-prior-knowledge || $(curl --version) != "curl 7.88."* ]] || at_once=1
+for ((sent = 0; sent < 20; sent += at_once)); do
+  curl -sS "$how" -w '%{http_code} %{http_version}\n' -d '[{"n": 1}]' "${targets[@]:0:at_once*3}"
+done | sort -u > "$work/statuses"
 statuses=$(cut -d' ' -f1 "$work/statuses")
 call GET /health
 told "keep alive" $statuses
