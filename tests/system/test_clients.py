@@ -180,8 +180,9 @@ def walk(command: list[str], walker: Walker, url: str, **variables: str) -> None
         check=False,
         start_new_session=True,
     )
+    said = f"{done.stdout}\n{done.stderr}"
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(line["step"], line["status"], line["seen"]) for line in lines] == seen_by_all(name), done.stderr
+    assert [(line["step"], line["status"], line["seen"]) for line in lines] == seen_by_all(name), said
     assert {line["protocol"] for line in lines} == {walker.speaks}
     assert done.returncode == 0, done.stderr
 

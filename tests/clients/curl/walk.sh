@@ -26,7 +26,7 @@ told() {
 # PATTERN [FILE]: what it matches, a line each, or nothing.
 found() { grep -oE "$1" "${2:-$work/body}" || true; }
 # FIELD: its values in the body, as they are written there; in results no other fields have such names.
-field() { found "\"$1\":(\"[^\"]*\"|[0-9]+)" "${2:-$work/body}" | sed "s/^\"$1\"://"; }
+field() { found "\"$1\": ?(\"[^\"]*\"|[0-9]+)" "${2:-$work/body}" | sed -E "s/^\"$1\": ?//"; }
 header() { sed -nE "s/^$1: (.*[^\r])\r*$/\1/Ip" "$work/head"; }
 # The leases of an answer or a stream, sorted, as `"id" version`; then as claims with MORE in each.
 held() { found '"id":"\w+","(status":"\w+",")?version":[0-9]+' "$1" | sed -E 's/^"id":("\w+").*:/\1 /' | sort; }

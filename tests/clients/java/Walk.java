@@ -74,7 +74,7 @@ public class Walk {
         HttpResponse<InputStream> stream = open(events + "?stream_limit=3&batch_limit=3&stream_timeout=30",
             "X-Nakadi-Cursors", "[{\"partition\": \"0\", \"offset\": \"BEGIN\"}]");
         String all = new String(stream.body().readAllBytes(), StandardCharsets.UTF_8);
-        told("read events", stream, found("\"n\":(\\d+)", all));
+        told("read events", stream, found("\"n\": ?(\\d+)", all));
 
         answer = call("POST", "/subscriptions",
             "{\"owning_application\": \"walk\", \"event_types\": [\"" + name + "\"], \"read_from\": \"begin\"}");
@@ -84,7 +84,7 @@ public class Walk {
         String cursor;
         try (BufferedReader lines = lines(stream)) {
             String batch = next(lines);
-            told("read subscription", stream, found("\"n\":(\\d+)", batch));
+            told("read subscription", stream, found("\"n\": ?(\\d+)", batch));
             cursor = found("\"cursor\":(\\{[^}]*\\})", batch).get(0);
             String streamId = stream.headers().firstValue("X-Nakadi-StreamId").orElseThrow();
             answer = call("POST", path + "/cursors", "{\"items\": [" + cursor + "]}", "X-Nakadi-StreamId", streamId);
