@@ -116,7 +116,7 @@ call GET /health
 told "keep alive" $statuses
 for n in {0..7}; do printf '{"n": %d, "filling": "%0500000d"}' "$n" 0; done | sed 's/}{/},{/g; s/.*/[&]/' > "$work/large"
 call POST "$events" --data-binary "@$work/large"
-told "large body"
+told "large body" $(found '"detail":"[^"]*"' | sed 's/^"detail"://; s/ /-/g')
 # Of standard input nobody knows the length.
 echo "{\"messages\": [$(message c1)]}" > "$work/message"
 call POST "$messages" -H 'X-Producer-Group: walk' -T - < "$work/message"

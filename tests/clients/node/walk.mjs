@@ -121,7 +121,8 @@ async function bodies() {
   await done("keep alive", await call("GET", "/health"), [...statuses]);
   const large = [...Array(8).keys()].map((n) => ({ n, filling: "x".repeat(500000) }));
   answer = await call("POST", events, large);
-  await done("large body", answer);
+  const why = await answer.text();
+  told("large body", answer, why ? [why] : []);
   const pieces = ['{"messages": [', '{"id": "c1", "after_ms": 0, "body": 1}', "]}"];
   const body = new ReadableStream({
     pull: (controller) => (pieces.length ? controller.enqueue(pieces.shift()) : controller.close()),
