@@ -2,16 +2,21 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
+from contextvars import ContextVar
 from typing import Any
 
 import structlog
+
+FLOW_ID: ContextVar[str | None] = ContextVar("flow_id", default=None)
+"""Of the request that is being answered; in every line that is logged meanwhile."""
 
 
 def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
     """Set up logging for this process; `bound` (the node's id, say) is in every line."""
     shared: list[structlog.types.Processor] = [
         lambda _, __, line: {**bound, **line},  # not by context: drivers log from threads of their own
-        structlog.contextvars.merge_contextvars,
+        _add_flow_id,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         structlog.processors.StackInfoRenderer(),
@@ -28,6 +33,13 @@ def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
         cache_logger_on_first_use=False,
     )
     _route_library_logs(level, shared, last)
+
+
+def _add_flow_id(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    flow_id = FLOW_ID.get()
+    if flow_id is not None:
+        line.setdefault("flow_id", flow_id)
+    return line
 
 
 def _route_library_logs(level: str, shared: list[structlog.types.Processor], last: list[structlog.types.Processor]) -> None:

@@ -7,12 +7,12 @@ Going in: who is asking and whether they may, the names in the path, the query, 
 import re
 import time
 from functools import lru_cache
-from secrets import token_hex
+from random import getrandbits
 from typing import Any, Protocol
 
-import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
+from meantime import logs
 from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.api.http.exchange import Headers, HttpExchange
@@ -58,14 +58,14 @@ class Edge:
     async def __call__(self, exchange: HttpExchange) -> None:
         began = time.perf_counter()
         given = exchange.headers.get(b"x-flow-id")
-        flow_id = given if given is not None and FLOW_ID.fullmatch(given) else token_hex(16).encode()
-        structlog.contextvars.bind_contextvars(flow_id=flow_id.decode())
+        flow_id = given.decode() if given is not None and FLOW_ID.fullmatch(given) else _new_flow_id()
+        logs.FLOW_ID.set(flow_id)
         self._open += 1
         route: Route | None = None
         try:
             try:
                 route, names = self._find(exchange)
-                answer = await self._answer(route, HttpCall(exchange, names, self._services, flow_id.decode()))
+                answer = await self._answer(route, HttpCall(exchange, names, self._services, flow_id))
             except MeantimeError as error:
                 answer = _problem(error)
             except Exception as error:
@@ -83,7 +83,7 @@ class Edge:
             exchange.over()
 
     def stamp(self) -> bytes:
-        return b"x-meantime-now: %d\r\nx-flow-id: %b\r\n" % (self._clock.now_ms(), token_hex(16).encode())
+        return b"x-meantime-now: %d\r\nx-flow-id: %b\r\n" % (self._clock.now_ms(), _new_flow_id().encode())
 
     def _find(self, exchange: HttpExchange) -> tuple[Route, Any]:
         if exchange.failed is not None:
@@ -113,9 +113,9 @@ class Edge:
         answer = await route.handler(call)
         return answer if isinstance(answer, Answer | LineStream) else Answer(route.status, answer)
 
-    async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: bytes) -> None:
+    async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: str) -> None:
         now = b"%d" % self._clock.now_ms()
-        headers: Headers = [(b"x-meantime-now", now), (b"x-flow-id", flow_id)]
+        headers: Headers = [(b"x-meantime-now", now), (b"x-flow-id", flow_id.encode())]
         if answer.headers:
             headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
         if isinstance(answer, LineStream):
@@ -125,6 +125,11 @@ class Edge:
             if answer.body:
                 headers.append((b"content-type", answer.media_type))
             exchange.send(answer.status, headers, answer.body)
+
+
+def _new_flow_id() -> str:
+    """Different from all others, which needs no secret randomness."""
+    return f"{getrandbits(128):032x}"
 
 
 def _problem(error: MeantimeError) -> Answer:

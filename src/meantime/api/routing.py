@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -85,6 +86,10 @@ class MethodNotAllowed(MeantimeError):
         self.allowed = allowed
 
 
+_REMEMBERED, _SHORT = 1024, 256
+"""Producers and consumers ask for the same few paths again and again: so many are remembered, if they are short."""
+
+
 @dataclass(slots=True)
 class _Node:
     children: dict[str, "_Node"] = field(default_factory=dict)
@@ -100,9 +105,13 @@ class Router:
         self._root = _Node()
         for route in routes:
             self._add(route)
+        self._find_again = lru_cache(_REMEMBERED)(self._find)
 
     def find(self, method: str, path: str) -> tuple[Route, Names]:
         """The route and the names in its path. Raises NotFound or MethodNotAllowed."""
+        return self._find_again(method, path) if len(path) <= _SHORT else self._find(method, path)
+
+    def _find(self, method: str, path: str) -> tuple[Route, Names]:
         segments = path.split("/")[1:]
         found: list[tuple[_Node, tuple[str, ...]]] = []
         self._walk(self._root, segments, 0, (), found)

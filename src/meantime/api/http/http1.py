@@ -39,6 +39,7 @@ class Http1Connection(asyncio.Protocol):
         "_idle_since",
         "_paused",
         "_reading_headers",
+        "_received",
         "_resuming",
         "_silence",
         "_started",
@@ -58,6 +59,8 @@ class Http1Connection(asyncio.Protocol):
         self.headers: dict[bytes, bytes] = {}
         self._url = b""
         self._header_bytes = 0
+        """Of the head that is being read, in what was received before."""
+        self._received = 0
         self._reading_headers = False
         self._resuming = False
         self._started = False
@@ -98,6 +101,7 @@ class Http1Connection(asyncio.Protocol):
                     self._become_http2(data)
                 return
             self._started, self._buffer = True, b""
+        self._received = len(data)
         self._parse(data)
         if self._reading_headers:
             self._header_bytes += len(data)
@@ -190,11 +194,9 @@ class Http1Connection(asyncio.Protocol):
         self._forget_deadline()
         path, _, query = _target(self._url).partition(b"?")
         exchange = self._feeding = Http1Exchange(self, path, query)
-        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self.headers.items())
-        if size > self.shared.limits.max_header_bytes:
-            exchange.fail(
-                HeadersTooLarge(f"the request line and headers are over {self.shared.limits.max_header_bytes} bytes")
-            )
+        most = self.shared.limits.max_header_bytes
+        if self._header_bytes + self._received > most and self._head_size() > most:
+            exchange.fail(HeadersTooLarge(f"the request line and headers are over {most} bytes"))
         exchange.announce(self.headers.get(b"content-length"))
         if self._current is None:
             self._answer(exchange)
@@ -202,6 +204,9 @@ class Http1Connection(asyncio.Protocol):
             self._waiting.append(exchange)
             if len(self._waiting) >= MOST_WAITING:
                 self.transport.pause_reading()
+
+    def _head_size(self) -> int:
+        return len(self._url) + sum(len(name) + len(value) + 4 for name, value in self.headers.items())
 
     def on_body(self, body: bytes) -> None:
         if self._feeding is not None:
