@@ -128,7 +128,7 @@ def _responses(route: Route, schemas: dict[str, Schema]) -> Schema:
     problem = {PROBLEM: {"schema": schemas[repr(Problem)]}}
     refusals = {400: "The request cannot be read."}
     if route.scope is not None:
-        refusals |= {401: "Say who you are.", 403: f"The key lacks the scope {route.scope.text}."}
+        refusals |= {401: "Say who you are.", 403: f"The key lacks the right: {route.scope.text}."}
     responses |= {str(status): {"description": why, "content": problem} for status, why in refusals.items()}
     responses["default"] = {"description": "What went wrong.", "content": problem}
     return responses

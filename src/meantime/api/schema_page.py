@@ -31,13 +31,12 @@ def page(document: dict[str, Any]) -> bytes:
 
 
 def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
-    parameters = "".join(
-        f"<tr><td><code>{escape(one['name'])}</code><td>{escape(one['in'])}"
-        f"<td>{'required' if one.get('required') else ''}<td>{escape(_short(one['schema'], schemas))}</tr>"
-        for one in operation.get("parameters") or []
-    )
+    rows = [
+        _row(one["name"], one["schema"], one["required"], schemas, one["in"]) for one in operation.get("parameters") or []
+    ]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    taken = f"<p>Body:</p><pre>{escape(_fields(body, schemas))}</pre>" if body is not None else ""
+    if body is not None:
+        rows += _fields(body, schemas)
     right = f"<p>Scope: <code>{escape(operation['x-scope'])}</code></p>" if "x-scope" in operation else ""
     answers = "".join(
         f"<tr><td><code>{escape(status)}</code><td>{escape(answer['description'])}</tr>"
@@ -45,34 +44,59 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
     )
     return (
         f"<details><summary><span class=m>{method.upper()}</span><code>{escape(path)}</code>"
-        f" {escape(operation['summary'])}</summary><p>{escape(operation.get('description', ''))}</p>{right}{taken}"
-        f"<table>{parameters}</table><table>{answers}</table></details>"
+        f" {escape(operation['summary'])}</summary><p>{_marked(operation.get('description', ''))}</p>{right}"
+        f"<table>{''.join(rows)}</table><table>{answers}</table></details>"
     )
 
 
-def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
-    """The fields of a body, one a line."""
+def _marked(text: str) -> str:
+    """What stands between backticks is code."""
+    return "".join(
+        f"<code>{escape(part)}</code>" if number % 2 else escape(part) for number, part in enumerate(text.split("`"))
+    )
+
+
+def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
+    """A row for each field of the body, those that are needed first."""
     found = _resolved(schema, schemas)
     if "properties" not in found:
-        return _short(schema, schemas)
-    required = set(found.get("required", ()))
-    return "\n".join(
-        f"{name}{' (required)' if name in required else ''}: {_short(one, schemas)}"
-        for name, one in found["properties"].items()
-    )
+        return [_row("the body", schema, True, schemas)]
+    required = found.get("required", ())
+    named = sorted(found["properties"].items(), key=lambda item: item[0] not in required)
+    return [_row(name, one, name in required, schemas) for name, one in named]
 
 
-def _short(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
-    found = {key: value for key, value in _resolved(schema, schemas).items() if key not in ("title", "description")}
+def _row(name: str, schema: dict[str, Any], required: bool, schemas: dict[str, Any], place: str = "body") -> str:
+    default = schema.get("default")
+    remark = "required" if required else "" if default is None else f"default {json.dumps(default)}"
+    return f"<tr><td><code>{escape(name)}</code><td>{place}<td>{escape(kind(schema, schemas))}<td>{escape(remark)}</tr>"
+
+
+def kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """A schema in a few words. Null is the same as absent, so it is not worth one."""
+    found = _resolved(schema, schemas)
     if "anyOf" in found:
-        found = {"any of": [_short(one, schemas) for one in found["anyOf"]]} | (
-            {"default": d} if (d := found.get("default")) else {}
-        )
+        return " or ".join(kind(one, schemas) for one in found["anyOf"] if one.get("type") != "null")
+    if "enum" in found:
+        return " | ".join(str(one) for one in found["enum"])
     if "properties" in found:
         return "{" + ", ".join(found["properties"]) + "}"
     if "items" in found:
-        return f"[{_short(found['items'], schemas)}]" + (f", at most {found['maxItems']}" if "maxItems" in found else "")
-    return json.dumps(found)
+        return f"array{_bounds(found, 'minItems', 'maxItems')} of {kind(found['items'], schemas)}"
+    bounds = _bounds(found, "minimum", "maximum") + _bounds(found, "minLength", "maxLength", " characters")
+    return f"{_TYPES.get(found.get('type', ''), 'any JSON')}{bounds}"
+
+
+_TYPES = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false", "object": "object"}
+
+
+def _bounds(schema: dict[str, Any], lowest: str, highest: str, unit: str = "") -> str:
+    least, most = schema.get(lowest), schema.get(highest)
+    if least is None and most is None:
+        return ""
+    if least is None or most is None:
+        return f" from {least:,}{unit}" if most is None else f" to {most:,}{unit}"
+    return f" {least:,} to {most:,}{unit}"
 
 
 def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
