@@ -6,17 +6,17 @@ Going in: who is asking and whether they may, the names in the path, the query, 
 
 import re
 import time
-from functools import lru_cache
 from random import getrandbits
 from typing import Any, Protocol
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Gauge
 
 from meantime import logs
 from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.api.http.exchange import Headers, HttpExchange
 from meantime.api.json_depth import check_depth
+from meantime.api.meters import METERS
 from meantime.api.problems import MEDIA_TYPE, rendered, rendered_bug
 from meantime.api.routing import MethodNotAllowed, Route, Router
 from meantime.api.services import Services
@@ -27,15 +27,8 @@ from meantime.metrics import REGISTRY
 
 FLOW_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
-REQUESTS = Counter("meantime_http_requests_total", "Answered requests.", ["method", "route", "status"], registry=REGISTRY)
-SECONDS = Histogram("meantime_http_request_seconds", "Time until the answer began.", ["method", "route"], registry=REGISTRY)
 OPEN = Gauge("meantime_http_requests_open", "Requests being worked on, open streams included.", registry=REGISTRY)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
-@lru_cache(maxsize=1024)
-def _meters(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
-    return REQUESTS.labels(method, route, status), SECONDS.labels(method, route)
 
 
 class RequestAuthenticator(Protocol):
@@ -70,13 +63,12 @@ class Edge:
                 answer = _problem(error)
             except Exception as error:
                 answer = _bug(exchange, error)
-            requests, seconds = _meters(
+            meter = METERS.of(
                 exchange.method if exchange.method in METHODS else "other",
                 route.path if route else "other",
                 200 if isinstance(answer, LineStream) else answer.status,
             )
-            requests.inc()
-            seconds.observe(time.perf_counter() - began)
+            meter.count(time.perf_counter() - began)
             await self._send(exchange, answer, flow_id)
         finally:
             self._open -= 1
