@@ -5,7 +5,7 @@ A scope is a verb, or a verb and a name in which `*` stands for anything:
     admin              everything
     publish:<name>     publish to these event types
     read:<name>        read these event types, also through subscriptions
-    produce:<group>    act as these producer groups on topics, make their `<group>.retry` and `<group>.dead`
+    produce:<group>    act as these producer groups on topics, make their `<group>.retry`, `.dead` and `.periodic`
     consume:<topic>    lease messages of these topics
     timers             set, cancel and look up timers
     apps               look at applications, reset and pause their queues

@@ -8,6 +8,7 @@ from meantime.api.http.exchange import HttpExchange
 from meantime.api.routing import Names, Scope
 from meantime.errors import Unauthenticated
 from meantime.names import check_identifier
+from meantime.topics.rules import application_of
 
 
 def known(text: str) -> Scope:
@@ -40,10 +41,17 @@ def _produce(identity: Identity, names: Names, exchange: HttpExchange) -> None:
 
 
 def _make_topic(identity: Identity, names: Names, exchange: HttpExchange) -> None:
-    """An application makes the topics of its own retries and dead letters; all others are for admins."""
-    application, _, purpose = names["topic"].rpartition(".")
-    if not (purpose in ("retry", "dead") and application and identity.may("produce", application)):
+    """An application makes the topics that belong to it; all others are for admins."""
+    application = application_of(names["topic"])
+    if application is None or not identity.may("produce", application):
         identity.require("admin")
+
+
+def require_dead_letters(identity: Identity, topic: str | None) -> None:
+    """Dead letters arrive without being produced, so they need the right to produce to a topic that is not for everybody."""
+    application = application_of(topic or "")
+    if application is not None:
+        identity.require("produce", application)
 
 
 def _look(identity: Identity, names: Names, exchange: HttpExchange) -> None:
@@ -54,7 +62,7 @@ def _look(identity: Identity, names: Names, exchange: HttpExchange) -> None:
 
 
 PRODUCER = Scope("produce:{X-Producer-Group}", _produce)
-TOPIC_MAKER = Scope("admin, or produce:<application> for <application>.retry and <application>.dead", _make_topic)
+TOPIC_MAKER = Scope("admin, or produce:<application> for <application>.retry, .dead and .periodic", _make_topic)
 TOPICS_VIEWER = Scope("any produce:… or consume:…", _look)
 TOPIC_VIEWER = Scope("consume:{topic}, or any produce:…", _look)
 MESSAGE_READER = known("produce:{X-Producer-Group} or consume:{topic}")

@@ -56,6 +56,7 @@ class Producing:
     async def create(self, topic_name: str, group: str, drafts: Sequence[MessageDraft | Refused]) -> list[Created]:
         """One result per draft, in their order."""
         topic = await self._catalog.get(topic_name)
+        rules.check_producer(topic_name, group)
         now_ms = self._instants.now_ms(relative=relative(drafts))
         entries = [checked(draft, topic, group, now_ms) if isinstance(draft, MessageDraft) else draft for draft in drafts]
         sound = [entry for entry in entries if isinstance(entry, NewMessage)]

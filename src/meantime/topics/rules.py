@@ -7,15 +7,33 @@ never replaces the check. The order of evaluation is part of the rules.
 from collections.abc import Sequence
 from zlib import crc32
 
-from meantime.errors import Invalid
+from meantime.errors import Forbidden, Invalid
 from meantime.topics.model import MessageStage, Position, Settings
 
 MIN_AHEAD_MS = 5
 """A lease that ends sooner would be over before its holder gets it."""
 
 WAITING, PROCESSING, AVAILABLE, DEAD = "waiting", "processing", "available", "dead"
+OF_APPLICATIONS = ("retry", "dead", "periodic")
+"""`<application>.retry` and so on are topics of an application: its workers run what lies there."""
 OK, NOT_FOUND, FORBIDDEN, LEASED = "ok", "not_found", "forbidden", "leased"
 NOT_HOLDER, STALE_VERSION, EXPIRED, INVALID_TIME = "not_holder", "stale_version", "expired", "invalid_time"
+
+
+def application_of(topic: str) -> str | None:
+    """The application that a topic belongs to, if its name says so."""
+    application, _, purpose = topic.rpartition(".")
+    return application if application and purpose in OF_APPLICATIONS else None
+
+
+def check_producer(topic: str, group: str) -> None:
+    """Who may put messages into a topic: everybody, or the one application that it belongs to."""
+    application = application_of(topic)
+    if application is not None and group != application:
+        raise Forbidden(
+            f"topic {topic!r} belongs to the application {application!r}: only its group may put messages there, "
+            f"not {group!r}"
+        )
 
 
 def status(message: Position, now_ms: int) -> str:

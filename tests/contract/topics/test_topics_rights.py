@@ -112,3 +112,33 @@ def identity(who: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def conflict_or_status(answer: httpx.Response) -> int | str:
     return answer.json()["code"] if answer.status_code == 409 else answer.status_code
+
+
+@pytest.mark.parametrize("purpose", ["retry", "dead", "periodic"])
+async def test_a_topic_of_an_application_takes_messages_from_that_application_only(world: World, purpose: str) -> None:
+    http, app = world.node.http, f"app-{uuid4().hex[:8]}"
+    topic = f"{app}.{purpose}"
+    await http.put(f"/topics/{topic}", json={})
+    invented = {"messages": [{"id": "m", "after_ms": 0, "body": {"event": "invented"}}]}
+    strangers = {"X-Producer-Group": "strangers"}
+    refused = await http.post(f"/topics/{topic}/messages", json=invented, headers=strangers)
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert (await http.get(f"/topics/{topic}/count")).json() == {"count": 0}
+    missing = await http.post(f"/topics/{topic}.none.{purpose}/messages", json=invented, headers=strangers)
+    assert missing.status_code == 404
+    taken = await http.post(f"/topics/{topic}/messages", json=invented, headers={"X-Producer-Group": app})
+    assert taken.status_code == 201
+
+
+async def test_dead_letters_of_every_group_reach_the_topic_of_an_application_and_come_back(world: World) -> None:
+    http, name = world.node.http, f"t-{uuid4().hex[:8]}"
+    await http.put(f"/topics/{name}.dead", json={})
+    await http.put(f"/topics/{name}", json={"max_attempts": 1, "dead_letter_topic": f"{name}.dead"})
+    await http.post(f"/topics/{name}/messages", json={"messages": [{"id": "m", "after_ms": 0}]}, headers=GROUP)
+    pulled = (await http.post(f"/topics/{name}/leases", json={"consumer_id": "one"})).json()["leases"]
+    claim = {"id": "m", "version": pulled[0]["version"], "after_ms": 1_000}
+    await http.post(f"/topics/{name}/leases/release", json={"consumer_id": "one", "leases": [claim]})
+    letter = await http.get(f"/topics/{name}.dead/messages/m", headers=GROUP)
+    assert letter.json()["dead_letter"]["topic"] == name
+    assert (await http.post(f"/topics/{name}.dead/redrive", json={})).json()["moved"] == 1
+    assert (await http.get(f"/topics/{name}/messages/m", headers=GROUP)).status_code == 200

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from meantime.api.call import Answer, HttpCall
+from meantime.api.rights import require_dead_letters
 from meantime.api.topics.forms import MOST_REDRIVEN, RedriveForm, SettingsForm
 from meantime.api.topics.views import (
     ConsumersView,
@@ -42,6 +43,7 @@ async def put_topic(call: HttpCall[SettingsForm, None]) -> Answer:
 
     All settings are optional; an omitted one keeps its value. `bucket_count` cannot change.
     """
+    require_dead_letters(call.identity, call.form.dead_letter_topic)
     made, new = await call.services.topics.catalog.put(call.names["topic"], call.form)
     return Answer(201 if new else 200, topic_view(made))
 

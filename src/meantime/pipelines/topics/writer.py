@@ -25,6 +25,7 @@ from meantime.pipelines.topics.model import Tally
 from meantime.pipelines.topics.rows import Reject, RowContext, checked_rows
 from meantime.pipelines.topics.sink import open_sink, topic_and_now, write_all
 from meantime.topics.model import NewMessage
+from meantime.topics.rules import check_producer
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -64,6 +65,7 @@ class Writing:
         self._options = options
         self._job = uuid4().hex
         self._topic, self._now_ms = topic_and_now(options.broker, options.topic)
+        check_producer(self._topic.name, options.broker.producer_group)
 
     def write_task(self, batches: "Iterator[RecordBatch]") -> Written:
         running = TaskContext.get()
