@@ -102,6 +102,7 @@ class Edge:
             body = await call.exchange.body()
             await check_depth(body)
             call.form = route.takes.read(body)
+            del body  # a handler that is done with a large one can let it go
         answer = await route.handler(call)
         return answer if isinstance(answer, Answer | LineStream) else Answer(route.status, answer)
 

@@ -19,6 +19,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Message
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_REFUSALS = _MISSING | {KafkaError.MSG_SIZE_TOO_LARGE}
 _COUNTED_AT_ONCE = 20_000
 
 
@@ -26,7 +27,7 @@ _COUNTED_AT_ONCE = 20_000
 class Records:
     """A batch ready to be written, in the publisher's order. `keys` is empty where records have none."""
 
-    values: Sequence[bytes]
+    values: list[bytes]
     partitions: Sequence[int]
     keys: Sequence[bytes | None]
     size: int
@@ -35,14 +36,14 @@ class Records:
     """How many go to each partition."""
 
     @classmethod
-    def of(cls, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None] = ()) -> "Records":
+    def of(cls, values: list[bytes], partitions: Sequence[int], keys: Sequence[bytes | None] = ()) -> "Records":
         if len(values) == 1:
             return cls(values, partitions, keys, len(values[0]), {partitions[0]: 1})
         return cls(values, partitions, keys, sum(map(len, values)), Counter(partitions))
 
     @classmethod
     def in_steps(
-        cls, values: Sequence[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]
+        cls, values: list[bytes], partitions: Sequence[int], keys: Sequence[bytes | None]
     ) -> Generator[None, None, "Records"]:
         """The same for very many; yields every now and then."""
         size, counts = 0, Counter[int]()
@@ -121,6 +122,17 @@ class RecordBatch:
             self.clean = not any(group.failures for group in self.groups.values())
             self.done.set_result(None)
 
+    @property
+    def in_vain(self) -> bool:
+        """An event has failed, and not because the storage refuses it: the rest need not be tried."""
+        last = (group.failures[-1][1] for group in self._all_groups.values() if group.failures)
+        return any(error.code() not in _REFUSALS for error in last)
+
+    @property
+    def reported(self) -> int:
+        """How many have their outcome."""
+        return len(self._values) - sum(group.left for group in self._all_groups.values())
+
     def refuse_from(self, first: int, error: KafkaError) -> None:
         """The client took the events before this one, and was not given those after it."""
         for value, partition in zip(self._values[first:], self._partitions[first:], strict=True):
@@ -173,18 +185,18 @@ class RecordBatch:
 class PartitionReports:
     """The events of a batch that go to one partition, and the reports about them."""
 
-    __slots__ = ("_batch", "_last", "_left", "failures", "partition")
+    __slots__ = ("_batch", "_last", "failures", "left", "partition")
 
     def __init__(self, batch: RecordBatch, partition: int, count: int) -> None:
         self.partition = partition
         self.failures: list[tuple[bytes, KafkaError]] = []
         self._batch: RecordBatch | None = batch
-        self._left = count
+        self.left = count
         self._last: Message | None = None
 
     @property
     def complete(self) -> bool:
-        return not self._left
+        return not self.left
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
         """A report. Written events are reported in order, so the last of them has the last offset."""
@@ -192,14 +204,14 @@ class PartitionReports:
             self.refused(message.value() or b"", error)
             return
         self._last = message
-        self._left -= 1
-        if not self._left:
+        self.left -= 1
+        if not self.left:
             self._end()
 
     def refused(self, value: bytes, error: KafkaError) -> None:
         self.failures.append((value, error))
-        self._left -= 1
-        if not self._left:
+        self.left -= 1
+        if not self.left:
             self._end()
 
     def _end(self) -> None:

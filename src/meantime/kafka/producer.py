@@ -1,7 +1,8 @@
 """Writing to a storage: one shared producer, acks=all and idempotent, fed and polled by the event loop.
 
 There is no thread of ours: delivery reports are fetched by a timer that runs only while something is in flight, and a batch
-becomes one future. What is in flight is bounded in bytes; whoever finds no room waits for it until a deadline.
+becomes one future. What is in flight is bounded in bytes; whoever finds no room waits for it until a deadline. A large batch
+is handed over piece by piece, as its events are written, and leaves room for others.
 """
 
 import asyncio
@@ -26,6 +27,9 @@ MAX_RECORD_BYTES = 1_040_000
 
 HANDED_OVER_AT_ONCE = 1000
 """More events than these are handed over with pauses for others: each takes one or two microseconds."""
+HANDED_OVER_BYTES = 1 << 20
+WINDOW_EVENTS, WINDOW_BYTES = 20_000, 8 << 20
+"""So much of a large batch is in flight at a time; it also bounds how many reports come at once."""
 _POLL_FIRST = 0.001
 _POLL_MOST = 0.02
 _POLL_IDLE = 1.0
@@ -69,8 +73,10 @@ class StorageProducer:
         }
 
     def has_room(self, size: int) -> bool:
-        """May `size` more bytes be in flight?"""
-        return not self._in_flight or self._in_flight + size <= self._limit
+        """May a batch of `size` bytes be handed over? Large ones leave half of the room to others."""
+        if size <= WINDOW_BYTES:
+            return not self._in_flight or self._in_flight + size <= self._limit
+        return not self._in_flight or self._in_flight + WINDOW_BYTES <= self._limit // 2
 
     async def wait_for_room(self, size: int, deadline: float) -> None:
         """Return when there is room; the deadline is on the monotonic clock."""
@@ -87,9 +93,13 @@ class StorageProducer:
 
     def begin(self, records: Records) -> RecordBatch:
         """A batch that is about to be handed over. See `has_room` first."""
-        self._in_flight += records.size
+        self._in_flight += min(records.size, WINDOW_BYTES)
         self._batches += 1
         return RecordBatch(self, records)
+
+    @staticmethod
+    def takes_long(records: Records) -> bool:
+        return len(records.values) > HANDED_OVER_AT_ONCE or records.size > HANDED_OVER_BYTES
 
     def hand_over(self, topic: str, records: Records, batch: RecordBatch) -> None:
         """The events of a new batch, in their order; never waits."""
@@ -97,13 +107,18 @@ class StorageProducer:
         self._produce(topic, records, batch, on_delivery, 0, len(records.values))
 
     async def hand_over_with_pauses(self, topic: str, records: Records, batch: RecordBatch) -> None:
-        """The same for many events: others have their turn in between. Whoever gives up before the end, or lets the batch
-        go, has not sent the rest."""
+        """The same for many events: others have their turn in between, and room. Whoever gives up before the end, or lets
+        the batch go, has not sent the rest; nor is it sent to a storage that has let the first ones time out."""
         on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
         taken, count = 0, len(records.values)
+        size = max(1, records.size // max(1, count))
+        some, window = min(HANDED_OVER_AT_ONCE, HANDED_OVER_BYTES // size), min(WINDOW_EVENTS, WINDOW_BYTES // size)
         try:
-            while taken < count and not batch.done.done():
-                end = min(count, taken + HANDED_OVER_AT_ONCE)
+            while taken < count and not batch.done.done() and not batch.in_vain:
+                if taken - batch.reported > window:
+                    await asyncio.sleep(_POLL_FIRST)
+                    continue
+                end = min(count, taken + max(1, some))
                 taken = end if self._produce(topic, records, batch, on_delivery, taken, end) else count
                 await asyncio.sleep(0)
         finally:
@@ -127,7 +142,7 @@ class StorageProducer:
         return True
 
     def release(self, size: int) -> None:
-        self._in_flight -= size
+        self._in_flight -= min(size, WINDOW_BYTES)
         self._batches -= 1
         while self._waiters:
             waiter = self._waiters.popleft()

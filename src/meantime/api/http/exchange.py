@@ -18,6 +18,7 @@ Headers = list[tuple[bytes, bytes]]
 GZIP = (b"gzip", b"x-gzip")
 AT_ONCE = 1 << 20
 """So many bytes are unpacked before others get their turn."""
+PIECES_LET_GO = 64
 
 
 class ClientGone(Exception):
@@ -156,8 +157,9 @@ class HttpExchange(ABC):
             await self._waiter
         if self._failure is not None:
             raise self._failure
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body.clear()
+        pieces, self._body = self._body, []
+        body = pieces[0] if len(pieces) == 1 else await joined(pieces, self._size)
+        pieces.clear()
         encoding = self.headers.get(b"content-encoding")
         return body if encoding is None else await self._decoded(body, encoding.strip().lower())
 
@@ -184,7 +186,7 @@ class HttpExchange(ABC):
             pieces.append(piece)
             rest = unpack.unconsumed_tail
             if unpack.eof:
-                return b"".join(pieces)
+                return await joined(pieces, size)
             if not rest and not piece:
                 raise Malformed("the gzip body ends too early")
             await asyncio.sleep(0)
@@ -227,6 +229,17 @@ class HttpExchange(ABC):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+async def joined(pieces: list[bytes], size: int) -> bytes:
+    """One of many, which are let go. Joining much takes long, mostly because fresh memory has to be had for it; Python lets
+    go of its lock meanwhile, so it is done in a thread."""
+    whole = b"".join(pieces) if size <= AT_ONCE else await asyncio.to_thread(b"".join, pieces)
+    while pieces:
+        del pieces[-PIECES_LET_GO:]
+        if pieces:
+            await asyncio.sleep(0)
+    return whole
 
 
 def _no_room() -> Unavailable:

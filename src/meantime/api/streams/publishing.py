@@ -15,8 +15,10 @@ async def publish(call: HttpCall[bytes, None]) -> Answer:
     A JSON array of events, each of at most 999,000 bytes. 200 and no body when all are written. 422 with an item for each
     event when some are not valid: then nothing was written. 207 with the same items when the storage refused some.
     """
+    publishing = call.services.streams.publisher.publish(call.names["name"], call.form, call.flow_id)
+    call.form = b""  # held by the publisher alone, which lets a large one go early
     try:
-        items = await call.services.streams.publisher.publish(call.names["name"], call.form, call.flow_id)
+        items = await publishing
     except BatchRejected as rejected:
         return Answer(422, rejected.items)
     return Answer(200) if items is None else Answer(207, items)

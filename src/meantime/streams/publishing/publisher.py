@@ -17,14 +17,14 @@ from meantime.clock import Clock
 from meantime.coordination.liveness import SessionLiveness
 from meantime.errors import MeantimeError, NotFound, Unavailable
 from meantime.kafka.batch import RecordBatch, RecordOutcome, Records
-from meantime.kafka.producer import HANDED_OVER_AT_ONCE, Producers
+from meantime.kafka.producer import Producers
 from meantime.metrics import REGISTRY
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.publishing.gate import PublishGate
 from meantime.streams.publishing.records import BatchItemResponse, RecordBuilder, eid_of
 from meantime.streams.publishing.refusals import Advice, Refusals, resendable
-from meantime.streams.publishing.splitting import PIECE_BYTES
+from meantime.streams.publishing.steps import AT_ONCE_BYTES, STEP_ITEMS, Turns, let_go
 from meantime.streams.switching.acknowledged import AcknowledgedOffsets
 from meantime.streams.switching.store import SwitchStore
 
@@ -92,6 +92,7 @@ class Publisher:
         self._parts = parts
         self._catalog = parts.catalog
         self._gate = parts.gate
+        self._turns = Turns()
         self._builders: dict[str, RecordBuilder] = {}
         self._counters: dict[str, Counter] = {}
 
@@ -100,15 +101,19 @@ class Publisher:
         deadline = time.monotonic() + self._parts.wait_for
         entry = self._catalog.known(name) or await self._catalog.entry(name)
         builder, now_ms = self._builder(entry.event_type), self._parts.clock.now_ms()
-        if len(body) < PIECE_BYTES:
+        if len(body) <= AT_ONCE_BYTES:
             records = builder.records(body, flow_id, now_ms)
         else:
-            records = await builder.records_with_pauses(body, flow_id, now_ms)
+            steps = builder.records_in_steps(body, flow_id, now_ms)
+            del body
+            records = await self._turns.take(steps)
         if not records.values:
             return None
         timeline, batch = await self._send(name, records, deadline)
         if batch.clean:
             self._count(name, len(records.values))
+            if len(records.values) > STEP_ITEMS:
+                await self._turns.take(let_go(records.values))
             return None
         return await self._send_on(timeline, records, batch, deadline)
 
@@ -138,10 +143,10 @@ class Publisher:
         flight = self._gate.enter(name)
         try:
             batch = flight.batch = producer.begin(records)
-            if len(records.values) <= HANDED_OVER_AT_ONCE:
-                producer.hand_over(timeline.topic, records, batch)
-            else:
+            if producer.takes_long(records):
                 await producer.hand_over_with_pauses(timeline.topic, records, batch)
+            else:
+                producer.hand_over(timeline.topic, records, batch)
             await batch.done
             self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:

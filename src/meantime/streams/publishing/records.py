@@ -6,7 +6,7 @@ rejected with one item per event and nothing is written. The rules of an event t
 they are. A large body is worked on in steps, so that others need not wait for all of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from meantime.streams.model import UNDEFINED, EventType
 from meantime.streams.publishing.enrichment import Enrichment
 from meantime.streams.publishing.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
 from meantime.streams.publishing.splitting import split, split_in_steps
-from meantime.streams.publishing.steps import STEP_ITEMS, Steps, at_once, slices, with_pauses
+from meantime.streams.publishing.steps import Steps, at_once, slices
 from meantime.streams.publishing.validation import Validation
 
 MAX_EVENT_BYTES = 999_000
@@ -64,36 +64,41 @@ class RecordBuilder:
             return Records.of(sent, anywhere(len(sent), self._partitions))
         return at_once(self._built(sent, flow_id, now_ms))
 
-    async def records_with_pauses(self, body: bytes, flow_id: str, now_ms: int) -> Records:
-        sent = await with_pauses(split_in_steps(body))
-        return await with_pauses(self._built(sent, flow_id, now_ms))
+    def records_in_steps(self, body: bytes, flow_id: str, now_ms: int) -> Steps[Records]:
+        sent = yield from split_in_steps(body)
+        del body
+        return (yield from self._built(sent, flow_id, now_ms))
 
     def _built(self, sent: list[bytes], flow_id: str, now_ms: int) -> Steps[Records]:
+        """Every event is read, judged and enriched in one go, and what was read is let go with it: of a batch, only bytes
+        are kept. The events in `sent` become the values of the records."""
         if self._untouched and (yield from _longest(sent)) <= MAX_EVENT_BYTES:
             return (yield from Records.in_steps(sent, anywhere(len(sent), self._partitions), ()))
-        events = yield from self._validated(sent)
-        partitions = yield from self._partitioned(events)
-        keys = [self._key(event) for event in events] if self._compacts else ()
-        yield
-        values = yield from self._enriched(sent, events, partitions, flow_id, now_ms)
-        while events:  # to let go of very many takes its time too
-            del events[-STEP_ITEMS:]
-            yield
-        return (yield from Records.in_steps(values, partitions, keys))
-
-    def _validated(self, sent: list[bytes]) -> Steps[list[Event]]:
-        faults: dict[int, str] = {}
-        events: list[Event] = []
+        enrichment = self._enrichment(flow_id, now_ms)
+        partitions = anywhere(len(sent), self._partitions) if self._partition is None else [0] * len(sent)
+        keys: list[bytes] = []
+        invalid, homeless = dict[int, str](), dict[int, str]()
         for first, some in slices(sent):
             for index, raw in enumerate(some, first):
                 event, fault = self._read(raw)
-                events.append(event)
                 if fault is not None:
-                    faults[index] = fault
+                    invalid[index] = fault
+                if invalid:
+                    continue
+                try:
+                    if self._partition is not None:
+                        partitions[index] = self._partition(event)
+                    if self._compacts:
+                        keys.append(self._key(event))
+                except NoPartition as error:
+                    homeless[index] = str(error)
+                if enrichment is not None:
+                    sent[index] = enrichment.enrich(raw, event["metadata"], partitions[index])
             yield
-        if faults:
-            raise BatchRejected(items(events, faults, "validating"))
-        return events
+        if invalid or homeless:
+            step = "validating" if invalid else "partitioning"
+            raise BatchRejected((yield from items(sent, invalid or homeless, step)))
+        return (yield from Records.in_steps(sent, partitions, keys))
 
     def _read(self, raw: bytes) -> tuple[Event, str | None]:
         try:
@@ -103,11 +108,6 @@ class RecordBuilder:
         if len(raw) > MAX_EVENT_BYTES:
             return event, f"the event has {len(raw)} bytes; at most {MAX_EVENT_BYTES} are allowed"
         return event, self._validation.fault(event)
-
-    def _partitioned(self, events: list[Event]) -> Steps[list[int]]:
-        if self._partition is None:
-            return anywhere(len(events), self._partitions)
-        return (yield from _each(events, self._partition, "partitioning"))
 
     def _key(self, event: Event) -> bytes:
         """Compacted topics take no record without a key; one that names none is kept for ever."""
@@ -119,19 +119,11 @@ class RecordBuilder:
             return key_of(event, paths)
         return uuid4().hex.encode()
 
-    def _enriched(
-        self, sent: list[bytes], events: list[Event], partitions: list[int], flow_id: str, now_ms: int
-    ) -> Steps[list[bytes]]:
+    def _enrichment(self, flow_id: str, now_ms: int) -> Enrichment | None:
         if not self._enriches:
-            return sent
+            return None
         version = str(self.event_type.document["schema"].get("version", "1.0.0"))
-        enrichment = Enrichment(self.event_type.name, rfc3339(now_ms), flow_id, version)
-        values: list[bytes] = []
-        for first, some in slices(sent):
-            for index, raw in enumerate(some, first):
-                values.append(enrichment.enrich(raw, events[index]["metadata"], partitions[index]))
-            yield
-        return values
+        return Enrichment(self.event_type.name, rfc3339(now_ms), flow_id, version)
 
 
 def _longest(sent: list[bytes]) -> Steps[int]:
@@ -142,34 +134,23 @@ def _longest(sent: list[bytes]) -> Steps[int]:
     return longest
 
 
-def _each(events: list[Event], decide: Callable[[Event], int], step: str) -> Steps[list[int]]:
-    faults: dict[int, str] = {}
-    decided: list[int] = []
-    for first, some in slices(events):
-        for index, event in enumerate(some, first):
-            try:
-                decided.append(decide(event))
-            except NoPartition as error:
-                faults[index] = str(error)
-        yield
-    if faults:
-        raise BatchRejected(items(events, faults, step))
-    return decided
-
-
-def items(events: Sequence[Event], faults: dict[int, str], step: str) -> list[BatchItemResponse]:
+def items(sent: Sequence[bytes], faults: dict[int, str], step: str) -> Steps[list[BatchItemResponse]]:
     """One item per event of a rejected batch: those with faults have failed, the others were given up for them."""
-    return [
-        BatchItemResponse(eid_of(event), "failed", step, faults[index])
-        if index in faults
-        else BatchItemResponse(eid_of(event), "aborted", step, "another event of the batch was rejected")
-        for index, event in enumerate(events)
-    ]
+    made: list[BatchItemResponse] = []
+    for first, some in slices(sent):
+        made += [
+            BatchItemResponse(eid_of(raw), "failed", step, faults[index])
+            if index in faults
+            else BatchItemResponse(eid_of(raw), "aborted", step, "another event of the batch was rejected")
+            for index, raw in enumerate(some, first)
+        ]
+        yield
+    return made
 
 
-def eid_of(event: Event | bytes) -> str | None:
+def eid_of(event: bytes) -> str | None:
     try:
-        read = _decode(event) if isinstance(event, bytes) else event
+        read = _decode(event)
     except (msgspec.MsgspecError, RecursionError):
         return None
     metadata = read.get("metadata")

@@ -1,9 +1,11 @@
 """Work in steps of a few milliseconds: a generator that yields between them, and returns what it has made.
 
-The event loop is held by one step at a time, however much there is to do; what is small is done at once.
+The event loop is held for a few milliseconds at a time, however much there is to do, and by one piece of such work only,
+however many wait; what is small is done at once.
 """
 
 import asyncio
+import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import TypeVar
 
@@ -11,7 +13,11 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 Steps = Generator[None, None, Made]
-STEP_ITEMS = 500
+AT_ONCE_BYTES = 64 * 1024
+"""What is no larger is not worth a pause."""
+STEP_ITEMS = 250
+STEP_BYTES = 64 * 1024
+HOLD_FOR = 0.005
 
 
 def at_once(steps: Steps[Made]) -> Made:
@@ -23,18 +29,39 @@ def at_once(steps: Steps[Made]) -> Made:
             return made
 
 
-async def with_pauses(steps: Steps[Made]) -> Made:
-    """Everybody else has a turn after each step."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            made: Made = end.value
-            return made
-        await asyncio.sleep(0)
+class Turns:
+    """Those who have much to do take turns, in the order in which they asked."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def take(self, steps: Steps[Made]) -> Made:
+        """Everybody else has a turn after some milliseconds of work."""
+        while True:
+            async with self._turn:
+                until = time.perf_counter() + HOLD_FOR
+                try:
+                    while time.perf_counter() < until:
+                        next(steps)
+                except StopIteration as end:
+                    made: Made = end.value
+                    return made
+                await asyncio.sleep(0)
 
 
-def slices(items: Sequence[Item]) -> Iterator[tuple[int, Sequence[Item]]]:
+def slices(items: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
     """As many as a step has time for, each with the index of its first."""
-    for first in range(0, len(items), STEP_ITEMS):
-        yield first, items[first : first + STEP_ITEMS]
+    first, count = 0, len(items)
+    while first < count:
+        some = items[first : first + STEP_ITEMS]
+        while len(some) > 1 and sum(map(len, some)) > STEP_BYTES:
+            some = some[: len(some) // 2]
+        yield first, some
+        first += len(some)
+
+
+def let_go(items: list[Item]) -> Steps[None]:
+    """To let go of very many takes its time too."""
+    while items:
+        del items[-STEP_ITEMS:]
+        yield
