@@ -1,4 +1,5 @@
-"""Background tasks: one way to run them, to end them for certain, and to repeat a duty. Every failure is logged.
+"""Background tasks: one way to run them, and to end them for certain. Every failure is logged; what has to go on after one
+is supervised, see `supervision`.
 
 A cancellation can get lost. Until Python 3.12 `asyncio.wait_for` drops one that comes at the very moment at which the thing
 it waits for is there, and the pool of database connections waits like that. Waiting for such a task would never end, so it
@@ -6,15 +7,12 @@ is cancelled again.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
-
-from meantime.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -103,48 +101,3 @@ class SharedCalls(Generic[Answer]):
             del self._running[name]
         if not task.cancelled():
             task.exception()  # those who asked are told, if they are still there
-
-
-@dataclass(frozen=True, slots=True)
-class Duty:
-    """Work that is done again and again. `hurry`, when set, makes it run at once."""
-
-    name: str
-    run_once: Callable[[], Awaitable[Any]]
-    every: float
-    hurry: asyncio.Event | None = None
-
-
-@asynccontextmanager
-async def on_duty(duties: Sequence[Duty], failed: Callable[[str], None]) -> AsyncIterator[None]:
-    """Repeat the duties beside the block. One that fails is tried again at its next turn and hurts no other; `failed` is
-    told its name."""
-    tasks = [start(_repeat(duty, failed), f"duty {duty.name}") for duty in duties]
-    try:
-        yield
-    finally:
-        await end(*tasks)
-
-
-async def _repeat(duty: Duty, failed: Callable[[str], None]) -> None:
-    while True:
-        try:
-            await duty.run_once()
-        except Unavailable as error:
-            log.info("duty_postponed", duty=duty.name, reason=error.detail)
-        except Exception:
-            failed(duty.name)
-            log.exception("duty_failed", duty=duty.name)
-        await _until_next(duty)
-
-
-async def _until_next(duty: Duty) -> None:
-    if duty.hurry is None:
-        await asyncio.sleep(duty.every)
-        return
-    try:
-        async with asyncio.timeout(duty.every):
-            await duty.hurry.wait()
-    except TimeoutError:
-        return
-    duty.hurry.clear()

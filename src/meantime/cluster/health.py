@@ -17,6 +17,9 @@ inactive: the node is of no use: others have taken over what it held.
 | `storage` | PostgreSQL does not answer | degraded, later inactive |
 
 `judge` is a pure function of the signs; `Health` adds the patience.
+
+A node whose background tasks keep failing is told as degraded, with the code `background_task`, by `/ready` and to its
+peers. That takes no work away from it: what such a task is needed for does not go on anyway, and all the rest may.
 """
 
 import asyncio

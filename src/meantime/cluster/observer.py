@@ -5,13 +5,13 @@ Without a reachable node the last known difference stands; before the first, the
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 
 from meantime.cluster.clock import ClusterClock, LocalClock, estimate_cluster_time, steady_us
 from meantime.cluster.peers import PeerOptions, Peers, open_peers
 from meantime.coordination.membership import Members, open_members
 from meantime.coordination.session import Session
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 FIRST_LOOK = 2.0
 
@@ -27,7 +27,7 @@ async def open_observed_clock(
         members = await open(open_members(session))
         peers = await open(open_peers(options))
         observer = Observer(members, peers, ClusterClock(local.now_us() - steady_us()))
-        await open(running(observer.run(), name="cluster time"))
+        await open(kept_running(observer.run, "cluster time"))
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_LOOK):
                 await observer.compared.wait()
@@ -42,13 +42,14 @@ class Observer:
         self._peers = peers
 
     async def run(self) -> None:
-        self._members.on_change(self._follow)
-        await self._members.known.wait()
-        self._follow()
-        while True:
-            seen = self._peers.answers.count
-            self.look()
-            await self._peers.answers.beyond(seen)
+        with ExitStack() as listening:
+            listening.callback(self._members.on_change(self._follow))
+            await self._members.known.wait()
+            self._follow()
+            while True:
+                seen = self._peers.answers.count
+                self.look()
+                await self._peers.answers.beyond(seen)
 
     def look(self) -> None:
         samples = list(self._peers.best_samples().values())

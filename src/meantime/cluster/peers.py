@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import httpx
 import msgspec
@@ -19,6 +20,7 @@ from meantime.cluster.clock import ClockSample, PeerClock, steady_us
 from meantime.pulse import Pulse
 from meantime.sdk.core import Request
 from meantime.sdk.http.connection import ConnectionPool, is_direct
+from meantime.supervision import supervised
 from meantime.tasks import end, start
 
 log = structlog.get_logger(__name__)
@@ -124,7 +126,8 @@ class Peers:
         for id, url in urls.items():
             if id not in self.current:
                 peer = self.current[id] = Peer(id, url, seen_at)
-                self._tasks[id] = start(self._keep_asking(peer), name=f"clock of {id}")
+                asking = supervised(partial(self._keep_asking, peer), "peer clock", id)
+                self._tasks[id] = start(asking, name=f"clock of {id}")
 
     def reachable(self, within: float) -> set[str]:
         """Who has answered in the last `within` seconds."""

@@ -18,14 +18,22 @@ import structlog
 
 from meantime.cluster import meters
 from meantime.cluster.clock import ClusterClock, LocalClock, estimate_cluster_time, steady_us
-from meantime.cluster.health import STORAGE_ASKED_EVERY, Health, HealthLimits, HealthSigns, HealthVerdict, StorageWatch
+from meantime.cluster.health import (
+    STORAGE_ASKED_EVERY,
+    Health,
+    HealthLimits,
+    HealthSigns,
+    HealthVerdict,
+    NodeState,
+    StorageWatch,
+)
 from meantime.cluster.peers import PeerOptions, Peers, open_peers
 from meantime.coordination.membership import Member, Members, Reason, open_members
 from meantime.coordination.session import Session
 from meantime.coordination.timelines_root import version_of
 from meantime.coordination.views import ChildrenView
 from meantime.errors import CoordinationLost
-from meantime.tasks import Duty, on_duty, running
+from meantime.supervision import Duty, failing_tasks, kept_running, on_duty
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +146,10 @@ class ClusterView:
     # Reports
 
     def readiness(self) -> Readiness:
-        return Readiness(self.health.state, self.health.reasons)
+        """The judgement in force, and the background tasks that keep failing."""
+        failing = tuple(Reason("background_task", f"{task} keeps failing: {task.error}") for task in failing_tasks())
+        state = max(self.health.verdict.state, NodeState.DEGRADED if failing else NodeState.HEALTHY)
+        return Readiness(state.word, (*self.health.reasons, *failing))
 
     def clock_report(self, received_us: int | None = None) -> ClockReport:
         """`received_us` is this node's own clock when the request came, if it was noted."""
@@ -201,10 +212,11 @@ class ClusterView:
     # The own record
 
     def _present(self) -> Member:
+        readiness = self.readiness()
         return msgspec.structs.replace(
             self._me,
-            state=self.health.state,
-            reasons=self.health.reasons,
+            state=readiness.state,
+            reasons=readiness.reasons,
             clock_offset_ms=round(self.estimate.offset_ms, 3),
         )
 
@@ -254,6 +266,6 @@ async def open_cluster(
         peers = await open(open_peers(options.peers))
         storage = StorageWatch(database_ok)
         view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage)
-        await open(on_duty([Duty("storage watch", storage.run_once, STORAGE_ASKED_EVERY)], failed=lambda _: None))
-        await open(running(view.run(), name="cluster view"))
+        await open(on_duty([Duty("storage watch", storage.run_once, STORAGE_ASKED_EVERY)]))
+        await open(kept_running(view.run, "cluster view"))
         yield view

@@ -26,7 +26,7 @@ from meantime.coordination.session import Session
 from meantime.coordination.timelines_root import version_of
 from meantime.coordination.views import RETRY_EVERY, ChildrenView
 from meantime.errors import BarrierTimeout, CoordinationLost
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def open_barrier(
     """Take part as `node_id`. Does not wait for ZooKeeper: until the first call of `react` nothing is known about locks,
     and `registered` is set after the first acknowledgement. Whoever is not `counted` reacts, but is never registered."""
     barrier = VersionBarrier(session, node_id, react, counted=counted)
-    async with running(barrier.run(), name="barrier"):
+    async with kept_running(barrier.run, "barrier"):
         yield barrier
     await barrier.leave()
 

@@ -17,7 +17,7 @@ from meantime.coordination.session import Session
 from meantime.coordination.views import RETRY_EVERY, ChildrenView, open_children_view
 from meantime.errors import CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Member(msgspec.Struct, frozen=True):
 async def open_members(session: Session) -> AsyncIterator["Members"]:
     async with open_children_view(session, session.layout.members) as view:
         members = Members(session, view)
-        async with running(members.run(), name="membership"):
+        async with kept_running(members.run, "membership"):
             yield members
         await members.leave()
 

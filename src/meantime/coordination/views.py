@@ -16,7 +16,7 @@ from meantime.coordination.session import Session, Watch
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import MeantimeError, NotFound
 from meantime.pulse import Pulse
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ async def follow_children(session: Session, path: str) -> AsyncIterator[list[str
 @asynccontextmanager
 async def open_children_view(session: Session, path: str) -> AsyncIterator["ChildrenView"]:
     directory = ChildrenView(session, path)
-    async with running(directory.run(), name=f"follow {path}"):
+    async with kept_running(directory.run, "children view", path):
         yield directory
 
 

@@ -14,7 +14,7 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
 
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 Subscriber = Callable[[str | None], None]
 
@@ -78,5 +78,5 @@ class Listener:
 @asynccontextmanager
 async def open_listener(uri: str) -> AsyncIterator[Listener]:
     listener = Listener(uri)
-    async with running(listener.run(), name="listener"):
+    async with kept_running(listener.run, "listener"):
         yield listener

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from meantime.errors import StorageUnavailable, Unavailable
 from meantime.kafka.batch import RecordBatch, Records
 from meantime.kafka.settings import Storage, client_config
+from meantime.supervision import FAILURES
 from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
@@ -175,7 +176,12 @@ class StorageProducer:
             self._timer = self._loop.call_later(_POLL_FIRST, self._poll)
 
     def _poll(self) -> None:
-        served = self._producer.poll(0)
+        served = 0
+        try:
+            served = self._producer.poll(0)
+        except Exception:  # of whoever is told that something was written; all the others want to be told too
+            FAILURES.labels("delivery reports").inc()
+            log.exception("delivery_report_failed", storage_id=self.storage.id)
         if served:
             self._pause = _POLL_FIRST
         elif self._batches:

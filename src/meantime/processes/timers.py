@@ -29,7 +29,8 @@ from meantime.pipelines.timers.running import Engine, run_futures
 from meantime.processes.options import peer_options, session_options
 from meantime.processes.storages import timers_storage
 from meantime.runtime import spare_collector, step_back
-from meantime.tasks import end, running
+from meantime.supervision import kept_running
+from meantime.tasks import end
 from meantime.timers.dispatching.background_work import BackgroundWork
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
 from meantime.timers.dispatching.supervisor import DispatcherSetup, DispatcherSupervisor
@@ -125,8 +126,8 @@ async def dispatcher(base: Base) -> None:
         )
         background = BackgroundWork(base.store, callbacks.publish, base.clock, remember_ms)
         supervisor = DispatcherSupervisor(DispatcherSetup(base.name, base.storage, base.clock, options), background)
-        await opened.enter_async_context(running(background.follow_join(), name="join"))
-        await opened.enter_async_context(running(supervisor.report(base.store), name="report"))
+        await opened.enter_async_context(kept_running(background.follow_join, "timers join"))
+        await opened.enter_async_context(kept_running(partial(supervisor.report, base.store), "timers report"))
         await supervisor.run()
 
 
@@ -153,7 +154,10 @@ async def ledger(base: Base) -> None:
     spare_collector(50_000, 50, 50)
     reader = LedgerReader(base.storage, LedgerWriter(base.store), base.store, LedgerOptions(limits_of(base.config)))
     try:
-        async with running(_forget(base), name="forget"), running(_report(base, reader), name="report"):
+        async with (
+            kept_running(partial(_forget, base), "timers forget"),
+            kept_running(partial(_report, base, reader), "timers report"),
+        ):
             await reader.run()
     finally:
         reader.close()

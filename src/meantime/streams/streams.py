@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -32,7 +33,7 @@ from meantime.streams.subscriptions.subscriptions import Subscriptions, open_sub
 from meantime.streams.switching.retention import Retention
 from meantime.streams.switching.switches import Switches
 from meantime.streams.switching.tools import SwitchOptions, SwitchTools
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 log = structlog.get_logger(__name__)
 
@@ -84,10 +85,10 @@ async def open_streams(
         base.reaction.settle = switches.settle_forced
         retention = Retention(base.store, topics, tools, clock, options.trusted)
         storages = Storages(StorageStore(base.store), base.catalog, clock, options.needed_storages)
-        keeping_storages = _keep_storages(storages, base.catalog, base.producers, options.storages)
-        await opened.enter_async_context(running(switches.run(), name="orphaned switches"))
-        await opened.enter_async_context(running(retention.run(), name="retention"))
-        await opened.enter_async_context(running(keeping_storages, name="storages"))
+        keeping_storages = partial(_keep_storages, storages, base.catalog, base.producers, options.storages)
+        await opened.enter_async_context(kept_running(switches.run, "orphaned switches"))
+        await opened.enter_async_context(kept_running(retention.run, "retention"))
+        await opened.enter_async_context(kept_running(keeping_storages, "storages"))
         opened.push_async_callback(switches.close)
         reading = await opened.enter_async_context(open_reading(base.catalog, base.admins, max_streams=options.max_streams))
         subscriptions = await opened.enter_async_context(

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from meantime.errors import StorageUnavailable, TooLarge
 from meantime.kafka.settings import Storage
-from meantime.tasks import running
+from meantime.supervision import kept_running
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import timers_config
 from meantime.timers.model import TimerId
@@ -116,7 +116,7 @@ class RequestProducer:
 async def open_request_producer(max_bytes: int) -> AsyncIterator[RequestProducer]:
     producer = RequestProducer(max_bytes)
     try:
-        async with running(producer.poll(), name="timer requests"):
+        async with kept_running(producer.poll, "timer requests"):
             yield producer
     finally:
         await asyncio.to_thread(producer.close)

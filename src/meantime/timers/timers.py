@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -11,7 +12,7 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.database.pool import Database
 from meantime.errors import StorageUnavailable
-from meantime.tasks import running
+from meantime.supervision import kept_running
 from meantime.timers.kafka_topics import admin_of, topics_ready
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.options import TimersOptions
@@ -40,8 +41,8 @@ async def open_timers(database: Database, session: Session, clock: Clock, option
     async with AsyncExitStack() as opened:
         producer = await opened.enter_async_context(open_request_producer(options.limits.max_request_bytes + 65_536))
         monitor = TimersMonitor(store, session, ELECTION, clock)
-        await opened.enter_async_context(running(_connect(producer, options), name="timers storage"))
-        await opened.enter_async_context(running(monitor.run(), name="timers monitor"))
+        await opened.enter_async_context(kept_running(partial(_connect, producer, options), "timers storage"))
+        await opened.enter_async_context(kept_running(monitor.run, "timers monitor"))
         yield Timers(TimerRequests(producer, store, clock, options.limits, options.trusted), monitor)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from meantime.clock import Clock
 from meantime.database.statements import open_statements
-from meantime.tasks import Duty, on_duty
+from meantime.supervision import Duty, on_duty
 from meantime.topics.catalog import TopicCatalog
 from meantime.topics.duties.dead_letters import DeadLetters
 from meantime.topics.duties.overload import OverloadForecast, Rates

@@ -12,6 +12,7 @@ from meantime.clock import SystemClock
 from meantime.cluster.view import ClusterView, open_cluster
 from meantime.coordination.membership import Member
 from meantime.coordination.session import Session, open_session
+from meantime.supervision import failing_tasks, kept_running
 
 pytestmark = pytest.mark.takes(seconds=60)
 
@@ -125,6 +126,22 @@ async def test_a_missing_database_degrades_and_then_disables(trio) -> None:
     assert first.codes == {"storage"}
     first.database_answers = True
     await eventually(lambda: first.view.health.healthy)
+
+
+async def test_a_background_task_that_keeps_failing_is_told_and_takes_no_work_away(services) -> None:
+    async def work() -> None:
+        raise ValueError("seven")
+
+    async with node_of(own_root(services.zookeeper), "node-1") as node:
+        await eventually(lambda: node.view.readiness().state == "healthy")
+        async with kept_running(work, "work", "orders"):
+            await eventually(lambda: bool(failing_tasks()))
+            readiness = node.view.readiness()
+            assert (readiness.state, readiness.reasons[0].code) == ("degraded", "background_task")
+            assert readiness.reasons[0].detail == "work orders keeps failing: ValueError: seven"
+            assert node.view.health.healthy
+            await eventually(lambda: node.view.members.current["node-1"].state == "degraded")
+        assert node.view.readiness().state == "healthy"
 
 
 async def test_a_stopping_node_says_so_and_leaves_at_once(services) -> None:

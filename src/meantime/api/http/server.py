@@ -14,7 +14,8 @@ from meantime.api.http.http1 import Http1Connection
 from meantime.api.http.limits import HttpLimits
 from meantime.api.http.tls import LOOK_EVERY, TlsContext, TlsFiles
 from meantime.errors import Invalid
-from meantime.tasks import Duty, end, on_duty
+from meantime.supervision import Duty, on_duty
+from meantime.tasks import end
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +56,7 @@ class HttpServer:
             )
         if self._tls:
             looking = Duty("look at TLS files", self.look_at_tls, every=LOOK_EVERY)
-            await self._duties.enter_async_context(on_duty([looking], lambda _: None))
+            await self._duties.enter_async_context(on_duty([looking]))
 
     async def stop(self) -> None:
         """No new connections. What is in flight has its time to finish; then it is cut."""

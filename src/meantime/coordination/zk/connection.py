@@ -20,7 +20,8 @@ from kazoo.protocol.serialization import Auth, CloseInstance, Connect, PingInsta
 from kazoo.protocol.states import KeeperState
 
 from meantime.coordination.zk.frames import Wire
-from meantime.tasks import end
+from meantime.supervision import supervised
+from meantime.tasks import end, start
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +57,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
 
     def start(self) -> None:
         self.client._stopped.clear()
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="ZooKeeper connection")
+        self._task = start(supervised(self._run, "ZooKeeper connection"), name="ZooKeeper connection")
 
     async def goodbye(self) -> None:
         """End the session, so that what it owns goes at once."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import SETTINGS as PACKING
 from meantime.pipelines.timers.reporting import FuturesListener
 from meantime.runtime import step_back
-from meantime.tasks import running
+from meantime.supervision import kept_running
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import FuturesReport
 
@@ -62,7 +63,7 @@ async def run_futures(
     reports: asyncio.Queue[FuturesReport] = asyncio.Queue()
     _listen(spark, options, await _last_through(store), reports)
     try:
-        async with running(_write_reports(reports, store, name, now_ms), name="futures reports"):
+        async with kept_running(partial(_write_reports, reports, store, name, now_ms), "futures reports"):
             while True:
                 await _run_query(spark, options)
                 await asyncio.sleep(AGAIN_AFTER)

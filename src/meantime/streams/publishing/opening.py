@@ -9,6 +9,7 @@ by it and sent on to the next timeline.
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -30,7 +31,7 @@ from meantime.streams.publishing.publisher import Publisher, PublisherParts
 from meantime.streams.publishing.refusals import Refusals
 from meantime.streams.switching.acknowledged import AcknowledgedOffsets
 from meantime.streams.switching.store import SwitchStore
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 log = structlog.get_logger(__name__)
 
@@ -86,10 +87,10 @@ async def open_publisher(
         opened.push_async_callback(_write_last, acknowledged)
         opened.push_async_callback(reaction.end)
         barrier = await opened.enter_async_context(open_barrier(session, name, reaction, counted=counted))
-        await opened.enter_async_context(running(acknowledged.run(), name="acknowledged offsets"))
+        await opened.enter_async_context(kept_running(acknowledged.run, "acknowledged offsets"))
         if counted:
-            proving = liveness.run(session.layout.acknowledgement(name), may_be_missing=True)
-            await opened.enter_async_context(running(proving, name="liveness"))
+            proving = partial(liveness.run, session.layout.acknowledgement(name), may_be_missing=True)
+            await opened.enter_async_context(kept_running(proving, "liveness"))
         yield OpenPublisher(publisher, catalog, store, switch_store, admins, producers, steps, reaction, barrier)
 
 

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -18,6 +19,7 @@ from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.cursors import Cursor, last_offset, partition_timelines
 from meantime.streams.model import PartitionKey, Timeline
 from meantime.streams.reading.shared_consumer import PartitionProgress, SharedConsumer
+from meantime.supervision import supervised
 from meantime.tasks import TaskSet, start
 
 log = structlog.get_logger(__name__)
@@ -270,7 +272,8 @@ class EventSource:
         followed = self._followed.get(name)
         if followed is None:
             followed = self._followed[name] = FollowedTimelines(entry)
-            followed.watch = start(self._follow(name, followed), f"timelines of {name}")
+            following = supervised(partial(self._follow, name, followed), "timelines of an event type", name)
+            followed.watch = start(following, f"timelines of {name}")
         elif order > followed.entry.active.order:
             self._learn(followed, entry)
         return followed

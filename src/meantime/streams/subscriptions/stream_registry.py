@@ -20,7 +20,7 @@ from meantime.coordination.views import ChildrenView
 from meantime.errors import Conflict, CoordinationLost, NotFound
 from meantime.streams.model import PartitionKey
 from meantime.streams.subscriptions.rules import ConnectedStream
-from meantime.tasks import running
+from meantime.supervision import kept_running
 
 
 class StreamNode(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class StreamRegistry:
         async with AsyncExitStack() as opened:
             for directory in (self._top, self._sessions, self._owners):
                 directory.on_change(changed)
-                await opened.enter_async_context(running(directory.run(), name="stream registry"))
+                await opened.enter_async_context(kept_running(directory.run, "stream registry"))
             yield
 
     def _owner(self, key: PartitionKey) -> str:

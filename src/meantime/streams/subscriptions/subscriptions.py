@@ -6,6 +6,7 @@ Streams hear of commits that reached another node through PostgreSQL; while that
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -31,7 +32,8 @@ from meantime.streams.subscriptions.model import (
 from meantime.streams.subscriptions.store import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
 from meantime.streams.subscriptions.stream import SubscriptionStream
 from meantime.streams.subscriptions.stream_registry import StreamRegistry
-from meantime.tasks import TaskSet, running
+from meantime.supervision import kept_running, supervised
+from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
@@ -171,7 +173,8 @@ class Subscriptions:
     def _on_commit(self, payload: str | None, /) -> None:
         if payload is None:
             for stream in self.streams.values():
-                self._tasks.start(self.refresh(stream), f"refresh {stream.id}")
+                refreshing = supervised(partial(self.refresh, stream), "subscription refresh", str(stream.id))
+                self._tasks.start(refreshing, f"refresh {stream.id}")
             return
         stream_id, event_type, partition, order, offset = payload.split(" ")
         if (found := self.streams.get(UUID(stream_id))) is not None:
@@ -261,7 +264,7 @@ async def open_subscriptions(
 ) -> AsyncIterator[Subscriptions]:
     """Everything a node needs to serve subscriptions; `news` is the node's listener to PostgreSQL."""
     subscriptions = Subscriptions(reading, SubscriptionStore(database), session, news, clock, node_id)
-    async with running(subscriptions.refresh_while_not_listening(), name="subscriptions"):
+    async with kept_running(subscriptions.refresh_while_not_listening, "subscriptions"):
         try:
             yield subscriptions
         finally:

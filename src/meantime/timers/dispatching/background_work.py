@@ -8,11 +8,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from meantime.clock import Clock
 from meantime.errors import Invalid, MeantimeError, StorageUnavailable
+from meantime.supervision import supervised
 from meantime.tasks import TaskSet
 from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.ledger.store import LedgerStore
@@ -68,10 +70,12 @@ class BackgroundWork:
     def check(self, timers: list[HeldTimer], reached: Mapping[int, int], ended_from: int) -> None:
         needed = {(REQUEST, partition): offset for partition, offset in reached.items()}
         needed[DONE, timers[0].share] = ended_from
-        self._loop.call_soon_threadsafe(self._tasks.start, self._check(UnverifiedTimers(timers, needed)), "ledger check")
+        checking = supervised(partial(self._check, UnverifiedTimers(timers, needed)), "timers ledger check")
+        self._loop.call_soon_threadsafe(self._tasks.start, checking, "ledger check")
 
     def publish(self, timers: list[HeldTimer], attempted: set[HeldTimer]) -> None:
-        self._loop.call_soon_threadsafe(self._tasks.start, self._publish_all(timers, attempted), "event callbacks")
+        publishing = supervised(partial(self._publish_all, timers, set(attempted)), "timers event callbacks")
+        self._loop.call_soon_threadsafe(self._tasks.start, publishing, "event callbacks")
 
     def results(self) -> deque[WorkResult]:
         """Those that are there; the dispatcher takes them out."""
@@ -146,8 +150,11 @@ class BackgroundWork:
                 break
             except MeantimeError as error:
                 log.warning("publishing_postponed", topic=timers[0].future.topic, timers=len(timers), error=error.detail)
-                attempted = set(timers)
+                attempted.update(timers)
                 await asyncio.sleep(ASK_AGAIN_EVERY)
+            except Exception:
+                attempted.update(timers)
+                raise
         done = zip(timers, reasons, strict=True)
         published = tuple(held for held, reason in zip(timers, reasons, strict=True) if reason is None)
         refused = tuple((held, reason) for held, reason in done if reason is not None)

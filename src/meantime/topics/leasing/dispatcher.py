@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from meantime.clock import Clock
-from meantime.errors import MeantimeError, NotFound, StorageUnavailable
+from meantime.errors import MeantimeError, NotFound, StorageUnavailable, Unavailable
+from meantime.supervision import supervised
 from meantime.tasks import end, start
 from meantime.topics.catalog import TopicCatalog
 from meantime.topics.leasing.bucket_shares import BucketShares, assign
@@ -82,7 +83,7 @@ class LeaseDispatcher:
         self._backlog = self._backlog or isinstance(receiver, LeaseStream)
         self.wake()
         if self._task is None or self._task.done():
-            self._task = start(self._run(), name=f"dispatcher {self._name}")
+            self._task = start(supervised(self._run, "lease dispatcher", self._name), name=f"dispatcher {self._name}")
 
     def leave(self, receiver: Receiver) -> None:
         if receiver in self._receivers:
@@ -147,9 +148,11 @@ class LeaseDispatcher:
                 self._end_all(error)
                 return
             except StorageUnavailable as error:
-                self._end_pulls(error)
-                self._backlog = True
+                self._start_over(error)
                 rest = 0.25
+            except Exception:
+                self._start_over(Unavailable(f"topic {self._name!r} cannot be leased from at the moment"))
+                raise
             await self._wait(rest)
 
     async def _round(self) -> float:
@@ -171,11 +174,15 @@ class LeaseDispatcher:
         return REST_FOR if receivers and not took and self._upcoming.due(now_ms) else 0.0
 
     def _pause(self, error: MeantimeError) -> float:
-        """Lease nothing for a moment; pulls are told why."""
+        """Lease nothing for a moment."""
+        self._start_over(error)
+        return 0.1
+
+    def _start_over(self, error: MeantimeError) -> None:
+        """Forget what a round that was broken off may have left half done; pulls are told why."""
         self._end_pulls(error)
         self._backlog = True
         self._upcoming.forget()
-        return 0.1
 
     async def _resolve_doubts(self, topic: Topic) -> None:
         for stream in self.streams:
@@ -264,14 +271,14 @@ class LeaseDispatcher:
 
     async def _release_undeliverable(self, topic: Topic) -> None:
         """What was leased for a caller who had gone meanwhile is free again at once."""
-        undeliverable, self._undeliverable = self._undeliverable, []
-        if undeliverable:
+        if self._undeliverable:
             now_ms = self._clock.now_ms()
             rows = [
                 HolderRow(topic.topic_id, one.id, one.version, one.consumer_id, now_ms + MIN_AHEAD_MS)
-                for one in sorted(undeliverable, key=lambda one: one.id)
+                for one in sorted(self._undeliverable, key=lambda one: one.id)
             ]
             await self._messages.release(rows, now_ms)
+            self._undeliverable.clear()
             self._unknown_ms = min(self._unknown_ms, now_ms + MIN_AHEAD_MS)
 
     def _account(self, receiver: Receiver, leases: Sequence[Lease]) -> None:

@@ -14,6 +14,7 @@ import structlog
 
 from meantime.database.statements import Statements
 from meantime.errors import StorageUnavailable
+from meantime.supervision import supervised
 from meantime.tasks import start
 
 CHANNEL = "meantime_topics"
@@ -84,7 +85,7 @@ class Notifications:
         else:
             self._outbox[notification] = notification
         if self._sending is None or self._sending.done():
-            self._sending = start(self._send(), name="topics notifications")
+            self._sending = start(supervised(self._send, "topics notifications"), name="topics notifications")
 
     async def _send(self) -> None:
         while self._outbox:
