@@ -74,12 +74,12 @@ async def test_a_dispatcher_that_keeps_failing_is_told_and_goes_on_when_it_can(n
     async with push(node.http, topic, "c") as consumer, operator(node) as connection:
         await create(node.http, topic, "a")
         await delivered(consumer, "a")
-        await connection.execute("ALTER TABLE topic_messages RENAME COLUMN attempts TO renamed")
+        await connection.execute("ALTER TABLE topic_messages RENAME COLUMN at_ms TO renamed")
         await until(lambda: f"lease dispatcher {topic}" in map(str, failing_tasks()))
         assert dispatcher_failures() - before >= 3
         waiting = await node.http.post(f"/topics/{topic}/leases", json={"consumer_id": "d", "wait_ms": 1000})
         assert (waiting.status_code, waiting.json()["retryable"]) == (503, True)
-        await connection.execute("ALTER TABLE topic_messages RENAME COLUMN renamed TO attempts")
+        await connection.execute("ALTER TABLE topic_messages RENAME COLUMN renamed TO at_ms")
         await create(node.http, topic, "b")
         await delivered(consumer, "b")
         await until(lambda: not failing_tasks())
