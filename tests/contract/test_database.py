@@ -2,8 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -14,7 +16,8 @@ import pytest
 from meantime.access.keys import Authenticator, Keys
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
-from meantime.database.pool import open_database
+from meantime.database.pool import LostRace, open_database
+from meantime.database.statements import open_statements
 from meantime.errors import Invalid, NotFound, StorageUnavailable, Unauthenticated
 
 SCHEMA = Path(__file__).parents[2] / "src" / "meantime" / "database" / "schema.txt"
@@ -145,3 +148,94 @@ async def test_a_key_needs_a_name_and_proper_scopes() -> None:
         for name, scopes in [("", ["admin"]), ("a b", ["admin"]), ("ok", []), ("ok", ["root"])]:
             with pytest.raises(Invalid):
                 await Keys(database).add(name, scopes, now_ms=1)
+
+
+@contextmanager
+def read_only(uri: str) -> Iterator[None]:
+    """As after a demotion: who connects from now on may write nothing; who was connected is cut off."""
+    name = psycopg.conninfo.conninfo_to_dict(uri)["dbname"]
+    with psycopg.connect(uri, autocommit=True) as operator:
+        operator.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        operator.execute(CUT_ALL_OTHERS)
+        try:
+            yield
+        finally:
+            operator.execute("SET default_transaction_read_only = off")
+            operator.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+
+
+WRITE = "UPDATE storages SET id = id"
+
+
+async def until_read_only(write: Callable[[], Awaitable[object]]) -> None:
+    """Connections that were cut off are noticed first."""
+    async with asyncio.timeout(60):
+        while True:
+            with pytest.raises(StorageUnavailable) as refused:
+                await write()
+            if "read-only" in refused.value.detail:
+                return
+
+
+async def test_a_database_that_is_read_only_is_unavailable_and_heals_on_new_connections(uri: str) -> None:
+    migrate(uri)
+    async with open_database(uri, size=2) as database, open_statements(uri, size=2) as statements:
+
+        async def transaction() -> None:
+            async with database.transaction() as connection:
+                await connection.execute(WRITE)
+
+        async def transaction_of_topics() -> None:
+            async with statements.transaction() as connection:
+                await connection.execute(WRITE)
+
+        writes = [
+            partial(database.execute, WRITE),
+            partial(statements.run, WRITE, {}),
+            partial(statements.count, WRITE, {}),
+            transaction,
+            transaction_of_topics,
+        ]
+        with read_only(uri):
+            for write in writes:
+                await until_read_only(write)
+            # As many connections as there are have been found to be of no use, and thrown away.
+            assert (await database.fetch_one("SELECT 1 AS one")) == {"one": 1}
+            for write in writes * 2:
+                await until_read_only(write)
+        for write in writes * 2:
+            await write()
+
+
+async def test_a_statement_that_was_cancelled_may_be_tried_again(uri: str) -> None:
+    async with open_database(uri) as database, open_statements(uri, size=2) as statements:
+        for run in (partial(database.execute, CANCEL_MYSELF), partial(statements.run, CANCEL_MYSELF, {})):
+            with pytest.raises(StorageUnavailable, match="gave the statement up"):
+                await run()
+
+
+CANCEL_MYSELF = "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)"
+
+
+async def test_a_statement_that_loses_a_race_is_run_again(uri: str) -> None:
+    """Each of many writers reads what the others write, in the strictest isolation there is."""
+    with psycopg.connect(uri, autocommit=True) as operator:
+        operator.execute("CREATE TABLE tally (n int)")
+        operator.execute("INSERT INTO tally VALUES (0)")
+        name = psycopg.conninfo.conninfo_to_dict(uri)["dbname"]
+        operator.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'")
+    add = "UPDATE tally SET n = n + 1 WHERE pg_sleep(0.01) IS NOT NULL"
+    async with open_database(uri, size=2) as database, open_statements(uri, size=2) as statements:
+        for run in (partial(database.execute, add), partial(statements.run, add, {}), partial(statements.count, add, {})):
+            for _ in range(5):
+                await asyncio.gather(run(), run())
+
+        async def lose() -> None:
+            async with database.transaction() as first:
+                await first.execute("SELECT n FROM tally")
+                await database.execute(add)
+                await first.execute(add)
+
+        with pytest.raises(LostRace):
+            await lose()
+        assert await database.fetch_one("SELECT n FROM tally") == {"n": 31}

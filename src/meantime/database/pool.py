@@ -1,17 +1,22 @@
 """Connections to PostgreSQL: one pool per process, and the translation of its failures.
 
 Connections are in autocommit mode, so a single statement is a transaction of its own; `transaction()` is for the few
-places that need more. Plans are generic, because every hot statement is the same whatever its parameters. A database that
-cannot be reached becomes `StorageUnavailable`, which callers may retry; every other driver error is a bug and stays
-what it is.
+places that need more. Plans are generic, because every hot statement is the same whatever its parameters.
+
+A database that cannot be reached, writes nothing or gives a statement up becomes `StorageUnavailable`, which callers may
+retry; every other driver error is a bug and stays what it is. A single statement that lost against another one (a deadlock,
+a serialization failure) has left nothing behind and is repeated here; of a transaction only its owner can tell what to
+repeat, and gets `LostRace`. A connection to a database that has become read-only is closed: the next one may lead to
+where the database has moved to, or find it writable again.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
@@ -21,7 +26,19 @@ Params = Mapping[str, Any] | Sequence[Any] | None
 Connection = AsyncConnection[DictRow]
 
 _UNREACHABLE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests)
-_NOT_THE_NETWORK = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+_GIVEN_UP = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
+
+RACES = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+"""The statement lost against another one, and has left nothing behind."""
+TRIES = 5
+AGAIN_AFTER = 0.005
+"""Seconds before a statement that lost is repeated."""
+
+T = TypeVar("T")
+
+
+class LostRace(StorageUnavailable):
+    """PostgreSQL gave this up in favour of another transaction; try again."""
 
 
 class Database:
@@ -34,8 +51,13 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         with translated():
-            async with self._pool.connection() as connection:
+            async with self._lent() as connection:
                 yield connection
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Connection]:
+        async with self._pool.connection() as connection, discarded_when_read_only(connection):
+            yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -44,19 +66,21 @@ class Database:
 
     async def execute(self, sql: str, params: Params = None) -> int:
         """Run one statement; the number of rows that it touched."""
-        async with self.connection() as connection:
-            cursor = await connection.execute(sql, params)
-            return cursor.rowcount
+        return await self._run(sql, params, _row_count)
 
     async def fetch_all(self, sql: str, params: Params = None) -> list[DictRow]:
-        async with self.connection() as connection:
-            cursor = await connection.execute(sql, params)
-            return await cursor.fetchall()
+        return await self._run(sql, params, AsyncCursor.fetchall)
 
     async def fetch_one(self, sql: str, params: Params = None) -> DictRow | None:
-        async with self.connection() as connection:
-            cursor = await connection.execute(sql, params)
-            return await cursor.fetchone()
+        return await self._run(sql, params, AsyncCursor.fetchone)
+
+    async def _run(self, sql: str, params: Params, read: Callable[[AsyncCursor[DictRow]], Awaitable[T]]) -> T:
+        async def once() -> T:
+            async with self._lent() as connection:
+                return await read(await connection.execute(sql, params))
+
+        with translated():
+            return await repeated(once)
 
     async def reachable(self) -> bool:
         try:
@@ -66,14 +90,44 @@ class Database:
         return True
 
 
+async def _row_count(cursor: AsyncCursor[DictRow]) -> int:
+    return cursor.rowcount
+
+
+async def repeated(once: Callable[[], Awaitable[T]]) -> T:
+    """Run a statement, and run it again when it lost a race, a few times."""
+    for _ in range(TRIES - 1):
+        try:
+            return await once()
+        except RACES:
+            await asyncio.sleep(AGAIN_AFTER)
+    return await once()
+
+
+@asynccontextmanager
+async def discarded_when_read_only(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
+    """A pool throws a closed connection away."""
+    try:
+        yield
+    except psycopg.errors.ReadOnlySqlTransaction:
+        await connection.close()
+        raise
+
+
 class translated:  # noqa: N801 - reads as a word: `with translated():`
-    """Turns "PostgreSQL does not answer" into StorageUnavailable."""
+    """Turns what a caller may try again later into StorageUnavailable."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _UNREACHABLE) and not isinstance(error, _NOT_THE_NETWORK):
+        if isinstance(error, RACES):
+            raise LostRace(f"PostgreSQL preferred another transaction: {_first_line(error)}") from error
+        if isinstance(error, _GIVEN_UP):
+            raise StorageUnavailable(f"PostgreSQL gave the statement up: {_first_line(error)}") from error
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            raise StorageUnavailable(f"PostgreSQL is read-only: {_first_line(error)}") from error
+        if isinstance(error, _UNREACHABLE):
             raise StorageUnavailable(f"PostgreSQL does not answer: {_first_line(error)}") from error
         if isinstance(error, psycopg.errors.UndefinedTable):
             raise StorageUnavailable("the database has no schema, or an old one: run `meantime migrate`") from error

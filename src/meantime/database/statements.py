@@ -11,6 +11,7 @@ kept aside and used first: statements that follow each other all run in one serv
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from psycopg import AsyncConnection, AsyncCursor, errors
@@ -19,7 +20,7 @@ from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed
 
 from meantime.database.arrays import teach
-from meantime.database.pool import translated
+from meantime.database.pool import discarded_when_read_only, repeated, translated
 from meantime.errors import StorageUnavailable
 from meantime.tasks import start
 
@@ -35,9 +36,6 @@ SET enable_mergejoin = off;
 SET enable_material = off;
 SET jit = off
 """
-
-_TRIES = 4
-_TRANSIENT = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
 class Connection(AsyncConnection[TupleRow]):
@@ -59,29 +57,30 @@ class Statements:
     async def run(self, sql: str, params: Params, *, prepare: bool = True) -> Rows:
         """The rows; for a statement that returns none, an empty list. Tried again when it lost against another one. One
         that is not prepared is planned for its parameters."""
-        for _ in range(_TRIES):
-            try:
-                return (await self._once(sql, params, prepare))[0]
-            except _TRANSIENT:
-                await asyncio.sleep(0.005)
-        return (await self._once(sql, params, prepare))[0]
+        return (await self._repeated(sql, params, prepare))[0]
 
     async def count(self, sql: str, params: Params) -> int:
         """How many rows the statement touched."""
-        return (await self._once(sql, params))[1]
+        return (await self._repeated(sql, params))[1]
 
-    async def _once(self, sql: str, params: Params, prepare: bool = True) -> tuple[Rows, int]:
+    async def _repeated(self, sql: str, params: Params, prepare: bool = True) -> tuple[Rows, int]:
         try:
             with translated():
-                connection = self._take_kept() or await self._borrow()
-                try:
-                    rows = await rows_of(connection, sql, params, prepare)
-                    return rows, connection.cursors[sql].rowcount
-                finally:
-                    await self._give_back(connection)
+                return await repeated(partial(self._once, sql, params, prepare))
         except StorageUnavailable:
             self._check_idle_connections()
             raise
+
+    async def _once(self, sql: str, params: Params, prepare: bool) -> tuple[Rows, int]:
+        connection = self._take_kept() or await self._borrow()
+        try:
+            rows = await rows_of(connection, sql, params, prepare)
+            return rows, connection.cursors[sql].rowcount
+        except errors.ReadOnlySqlTransaction:
+            await connection.close()
+            raise
+        finally:
+            await self._give_back(connection)
 
     def _take_kept(self) -> Connection | None:
         connection, self._kept = self._kept, None
@@ -109,7 +108,11 @@ class Statements:
     async def transaction(self) -> AsyncIterator[Connection]:
         try:
             with translated():
-                async with self._pool.connection() as connection, connection.transaction():
+                async with (
+                    self._pool.connection() as connection,
+                    discarded_when_read_only(connection),
+                    connection.transaction(),
+                ):
                     yield connection
         except StorageUnavailable:
             self._check_idle_connections()

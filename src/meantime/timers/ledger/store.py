@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
-import psycopg
 from psycopg.types.json import Jsonb
 
-from meantime.database.pool import Connection, Database
+from meantime.database.pool import Connection, Database, LostRace
 from meantime.database.queries import load
 from meantime.errors import Conflict
 from meantime.timers.model import LedgerEntry, LedgerTotals, TimerId, TimerState
@@ -65,7 +64,7 @@ class LedgerStore:
                 # Whatever the planner believes of the table's size, each timer is one look-up.
                 await connection.execute("SET LOCAL enable_seqscan = off")
                 yield connection
-        except psycopg.errors.DeadlockDetected as error:
+        except LostRace as error:
             raise Conflict("the ledger met a node's write; try again") from error
 
     async def apply(self, connection: Connection, state: TimerState, timers: Mapping[TimerId, int | None]) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
-from psycopg.errors import DeadlockDetected, UniqueViolation
+from psycopg.errors import UniqueViolation
 
 from meantime.clock import Clock
 from meantime.database.arrays import int4s, int8s, texts
+from meantime.database.pool import LostRace
 from meantime.database.queries import load
 from meantime.database.statements import Connection, Statements, rows_of
 from meantime.errors import NotFound
@@ -60,7 +61,7 @@ class DeadLetters:
         try:
             async with self._statements.transaction() as connection:
                 return await self._move_batch(connection, limit)
-        except (UniqueViolation, DeadlockDetected):  # another node was quicker with one of them; the next turn sees that
+        except (UniqueViolation, LostRace):  # another node was quicker with one of them; the next turn sees that
             return 0
 
     async def _move_batch(self, connection: Connection, limit: int) -> int:
