@@ -13,10 +13,10 @@ from meantime.errors import Malformed
 MOST_DEEP = 200
 AT_ONCE = 128 * 1024
 """So many bytes are looked at before others get their turn."""
-MOST_LEFT = 4096
-"""With more brackets than these left over, the quick look is no longer quick."""
 
 _ROUNDS = 16
+MOST_LEFT = MOST_DEEP - 2 * _ROUNDS
+"""With more brackets than these left over, what the quick look takes out of the next piece may be too deep."""
 _BRACKETS = b"[]{}"
 _ALL_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -35,7 +35,7 @@ async def check_depth(body: bytes) -> None:
     for start in range(0, len(body), AT_ONCE):
         left = _without_pairs(left + body[start : start + AT_ONCE].translate(None, _ALL_BUT_BRACKETS))
         await asyncio.sleep(0)
-        if len(left) > MOST_LEFT:
+        if len(left) > MOST_LEFT or b"[]" in left or b"{}" in left:
             break
     if left:
         for depth in _depths(body):
