@@ -51,6 +51,8 @@ class NewTimers:
 def parse_timers(body: bytes, now_ms: int, limits: TimerLimits) -> NewTimers:
     """All of them, or the first reason why none is taken."""
     try:
+        if not body.isascii():
+            body.decode()  # what is kept as it is written is not looked into otherwise
         entries = msgspec.json.decode(body, type=TimersForm).timers
     except msgspec.ValidationError:
         raise Malformed('the body must be a JSON object: a timer, or {"timers": [...]}') from None

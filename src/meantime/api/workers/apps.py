@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from meantime.api.bodies import decoded
 from meantime.api.call import HttpCall
 from meantime.api.workers import positions
-from meantime.errors import Invalid, Malformed
+from meantime.errors import Invalid
 from meantime.streams.reading.reader import Reading
 from meantime.workers.inspection import QueueState
 
@@ -136,11 +137,9 @@ async def resume_app(call: HttpCall[None, None]) -> AppDocument:
 
 def _reset(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=ResetForm).cursor
+        return msgspec.convert(decoded(body), ResetForm).cursor
     except msgspec.ValidationError as error:
         raise Invalid(f'say where to go on: {{"cursor": "BEGIN"}} or another cursor ({error})') from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(f"not JSON: {error}") from error
 
 
 async def _documents(reading: Reading, states: list[QueueState]) -> list[QueueDocument]:
