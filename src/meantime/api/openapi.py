@@ -122,8 +122,9 @@ def _responses(route: Route, schemas: dict[str, Schema]) -> Schema:
     for status, kind in route.answers.items():
         answer: Schema = {"description": "A stream that does not end by itself." if route.streams else "Done."}
         if kind is not None:
-            media_type = route.streams or ("text/plain" if kind is str else "application/json")
-            answer["content"] = {media_type: {"schema": schemas[repr(kind)]}}
+            schema = schemas[repr(kind)]
+            plain = "text/plain" if kind is str else "application/json"
+            answer["content"] = {route.streams or schema.get("contentMediaType", plain): {"schema": schema}}
         responses[str(status)] = answer
     problem = {PROBLEM: {"schema": schemas[repr(Problem)]}}
     refusals = {400: "The request cannot be read."}

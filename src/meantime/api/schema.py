@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -10,6 +10,8 @@ from meantime.api.call import Answer, HttpCall
 from meantime.api.openapi import document
 from meantime.api.routing import Route
 from meantime.api.schema_page import page
+
+HTML = Annotated[str, msgspec.Meta(extra_json_schema={"contentMediaType": "text/html"})]
 
 
 def schema_routes(routes: Sequence[Route]) -> list[Route]:
@@ -28,7 +30,7 @@ def schema_routes(routes: Sequence[Route]) -> list[Route]:
         return Answer(200, page(described()), media_type=b"text/html; charset=utf-8")
 
     shown = [
-        Route("GET", "/schema", None, schema_page, {200: str}),
+        Route("GET", "/schema", None, schema_page, {200: HTML}),
         Route("GET", "/schema/openapi.json", None, schema_document, {200: dict[str, Any]}),
     ]
     return shown

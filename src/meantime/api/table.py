@@ -30,7 +30,13 @@ from meantime.api.streams.timelines import SwitchForm, SwitchKey, SwitchView, Ti
 from meantime.api.subscriptions import cursors as commits
 from meantime.api.subscriptions import events, subscriptions
 from meantime.api.subscriptions.cursors import CommitResults, Cursors, StreamId
-from meantime.api.subscriptions.documents import CursorsForm, Page, SubscriptionDocument, SubscriptionForm
+from meantime.api.subscriptions.documents import (
+    CursorsForm,
+    Page,
+    SubscriptionChange,
+    SubscriptionDocument,
+    SubscriptionForm,
+)
 from meantime.api.subscriptions.events import ReaderForm, ReaderQuery, SubscriptionBatch
 from meantime.api.subscriptions.subscriptions import LagQuery, ListQuery, SubscriptionStats
 from meantime.api.timers import TimerQuery
@@ -40,6 +46,7 @@ from meantime.api.topics.forms import (
     ClaimsForm,
     ConsumerQuery,
     DraftsForm,
+    FinishForm,
     IdsForm,
     ProducerHeader,
     PullForm,
@@ -70,7 +77,7 @@ from meantime.topics.model import Redriven
 ADMIN, TIMERS, APPS = scope("admin"), scope("timers"), scope("apps")
 PUBLISH, READ = scope("publish", of="name"), scope("read", of="name")
 CONSUMER = scope("consume", of="topic")
-GROUP, CLAIMS, IDS = ProducerHeader, raw(ClaimsForm), raw(IdsForm)
+GROUP, CLAIMS, FINISHED, IDS = ProducerHeader, raw(ClaimsForm), raw(FinishForm), raw(IdsForm)
 MESSAGE = "/topics/{topic}/messages/{message_id}"
 PUBLISHED = {200: None, 207: Items, 422: Items}
 PARTITION, PARTITIONS = {200: PartitionDocument}, {200: list[PartitionDocument]}
@@ -105,7 +112,7 @@ TABLE: tuple[Route, ...] = (
     Route("POST", "/subscriptions", READ_ALL, subscriptions.create, SUBSCRIBED, document(SubscriptionForm)),
     Route("GET", "/subscriptions", KNOWN, subscriptions.list_all, {200: Page}, query=ListQuery),
     Route("GET", "/subscriptions/{id}", READ_ALL, subscriptions.show, {200: SubscriptionDocument}),
-    Route("PUT", "/subscriptions/{id}", READ_ALL, subscriptions.update, {204: None}, document(SubscriptionForm)),
+    Route("PUT", "/subscriptions/{id}", READ_ALL, subscriptions.update, {204: None}, document(SubscriptionChange)),
     Route("DELETE", "/subscriptions/{id}", READ_ALL, subscriptions.delete, {204: None}),
     Route("GET", "/subscriptions/{id}/stats", READ_ALL, subscriptions.show_stats, {200: SubscriptionStats}, query=LagQuery),
     Route("GET", "/subscriptions/{id}/cursors", READ_ALL, commits.show, {200: Cursors}),
@@ -157,7 +164,7 @@ TABLE: tuple[Route, ...] = (
     Route("GET", "/topics/{topic}/leases", CONSUMER, leases.push, {200: LeaseView}, query=PushQuery, streams=NDJSON),
     Route("POST", "/topics/{topic}/leases/extend", CONSUMER, leases.extend, {200: OutcomesView}, CLAIMS, ConsumerQuery),
     Route("POST", "/topics/{topic}/leases/release", CONSUMER, leases.release, {200: OutcomesView}, CLAIMS, ConsumerQuery),
-    Route("POST", "/topics/{topic}/leases/delete", CONSUMER, leases.finish, {200: OutcomesView}, CLAIMS, ConsumerQuery),
+    Route("POST", "/topics/{topic}/leases/delete", CONSUMER, leases.finish, {200: OutcomesView}, FINISHED, ConsumerQuery),
     # --- timers ---
     Route("POST", "/timers", TIMERS, timers.set_timers, {202: timers.SetTimersView}, timers.SET),
     Route("GET", "/timers/load", TIMERS, timers.load_timers, {200: timers.Load}, query=timers.LoadQuery),

@@ -32,16 +32,25 @@ class SubscribedCursor(CursorForm, kw_only=True):
 SubscribedCursors = Annotated[list[SubscribedCursor], Meta(max_length=MOST_CURSORS)]
 
 
-class SubscriptionForm(msgspec.Struct, kw_only=True):
-    """Owner, event types and group make it the same subscription. `read_from` may be written in capitals; with `cursors`,
-    `initial_cursors` name every partition, otherwise they are ignored."""
-
+class SubscriptionTerms(msgspec.Struct, kw_only=True):
     owning_application: Name
     event_types: Annotated[list[str], Meta(min_length=1)]
     consumer_group: Name | None = "default"
     read_from: ReadFrom | None = "end"
-    initial_cursors: SubscribedCursors | None = None
     authorization: dict[str, Any] | None = None
+
+
+class SubscriptionForm(SubscriptionTerms, kw_only=True):
+    """Owner, event types and group make it the same subscription. `read_from` may be written in capitals; with `cursors`,
+    `initial_cursors` name every partition, otherwise they are ignored."""
+
+    initial_cursors: SubscribedCursors | None = None
+
+
+class SubscriptionChange(SubscriptionTerms, kw_only=True):
+    """Only `authorization` may differ. `initial_cursors` are not looked into: they are where it once began."""
+
+    initial_cursors: Annotated[list[dict[str, Any]], Meta(max_length=MOST_CURSORS)] | None = None
 
 
 class CursorsForm(msgspec.Struct, kw_only=True):

@@ -71,17 +71,27 @@ class DraftsForm(msgspec.Struct):
     messages: Annotated[list[Annotated[DraftForm, ONE_INSTANT]], ENTRIES]
 
 
-class ClaimForm(msgspec.Struct):
-    """A lease, by the version that its holder got; where it is to end or the message to be due, one of the instants."""
+class FinishedForm(msgspec.Struct):
+    """A lease, by the version that its holder got."""
 
     id: str
     version: int | None = None
+
+
+class ClaimForm(FinishedForm):
+    """A lease, and when it is to end or the message to be due: one of the instants."""
+
     at_ms: int | None = None
     after_ms: int | None = None
 
 
 class ClaimsForm(msgspec.Struct):
     leases: Annotated[list[ClaimForm], ENTRIES]
+    consumer_id: Identifier | None = None
+
+
+class FinishForm(msgspec.Struct):
+    leases: Annotated[list[FinishedForm], ENTRIES]
     consumer_id: Identifier | None = None
 
 
@@ -112,7 +122,7 @@ class MoveForm(msgspec.Struct):
 
 
 class RedriveForm(msgspec.Struct):
-    to: Identifier | None = None
+    to: Annotated[str, Meta(description="A topic; 404 where there is none of this name.")] | None = None
     limit: Annotated[int, bounds(1, MOST_REDRIVEN)] | None = MOST_REDRIVEN
 
 

@@ -7,7 +7,7 @@ import msgspec
 from meantime.api.bodies import Takes, form
 from meantime.api.call import Answer, HttpCall
 from meantime.api.rights import producer_group
-from meantime.api.topics.forms import ONE_INSTANT, ConsumerQuery, Identifier, MoveForm, bounds, read_drafts, read_ids
+from meantime.api.topics.forms import ONE_INSTANT, ConsumerQuery, MoveForm, bounds, read_drafts, read_ids
 from meantime.api.topics.views import (
     CreatedView,
     DeletedView,
@@ -33,7 +33,7 @@ CREATED = {201: CreatedView, 207: CreatedView}
 class ListQuery(msgspec.Struct):
     after: Annotated[str, msgspec.Meta(description="The id after which the list begins.")] = ""
     limit: Annotated[int, bounds(1, MOST_LISTED)] = 100
-    producer_group: Identifier | None = None
+    producer_group: Annotated[str, msgspec.Meta(description="That of the header; 403 for any other.")] | None = None
 
 
 class VersionQuery(msgspec.Struct):
