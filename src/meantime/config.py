@@ -5,6 +5,7 @@ came from. In the environment a key is spelled `MEANTIME_<KEY>`; in the TOML fil
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -117,6 +118,8 @@ class Setting:
 SECRET_KEYS = frozenset({"zookeeper_auth", "kafka_settings"})
 TABLES = frozenset({"kafka_settings"})
 HIDDEN = "***"
+_PASSWORD_WORD = re.compile(r"(\b\w*password\s*=\s*)(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])+)", re.IGNORECASE)
+_PASSWORD_PARAMETER = re.compile(r"((?:^|&)\w*password=)[^&]*", re.IGNORECASE)
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
@@ -217,7 +220,11 @@ def _hidden(value: Any) -> Any:
 
 
 def without_password(uri: str) -> str:
+    """Where a database is, fit to be shown: for a URI and for `keyword=value` pairs."""
     scheme, separator, rest = uri.partition("://")
-    userinfo, at, where = rest.rpartition("@")
-    user = userinfo.partition(":")[0]
-    return f"{scheme}{separator}{user}{at}{where}"
+    if not separator:
+        return _PASSWORD_WORD.sub(rf"\1{HIDDEN}", uri)
+    userinfo, at, where = rest.partition("@") if "@" in rest.partition("/")[0] else ("", "", rest)
+    place, mark, query = where.partition("?")
+    query = _PASSWORD_PARAMETER.sub(rf"\1{HIDDEN}", query)
+    return f"{scheme}{separator}{userinfo.partition(':')[0]}{at}{place.rpartition('@')[2]}{mark}{query}"

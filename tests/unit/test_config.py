@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from meantime.config import Config, describe, load, load_with_sources
+from meantime.config import Config, describe, load, load_with_sources, without_password
 from meantime.errors import Invalid
 
 
@@ -84,3 +84,29 @@ def test_listening_beyond_loopback_is_fine_with_authentication() -> None:
 
 def test_kafka_clusters_are_separated_by_semicolons() -> None:
     assert load(None, {"MEANTIME_KAFKA": "a:1,b:1;c:2"}, {}).kafka_clusters() == ["a:1,b:1", "c:2"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "postgresql://me:hush@db/meantime",
+        "postgresql://me:hush?hush@db/meantime",
+        "postgresql://me:hush@hush@db/meantime",
+        "postgresql://db/meantime?user=me&password=hush@hush&sslmode=require",
+        "postgresql://me@db/meantime?PASSWORD=hush",
+        "host=db user=me password=hush dbname=meantime",
+        r"host=db user=me password = 'hu sh\'hush' dbname=meantime",
+        r"host=db user=me password=hush\ hush dbname=meantime",
+        "user=me sslpassword=hush host=db",
+        "password='hush user=me host=db",
+    ],
+)
+def test_no_form_of_an_address_shows_its_password(given: str) -> None:
+    shown = without_password(given)
+    assert "hu" not in shown
+    assert "db" in shown or given.startswith("password='")
+
+
+def test_an_address_without_a_password_is_shown_as_it_is() -> None:
+    for address in ("postgresql://db/meantime", "postgresql://me@db/meantime?sslmode=require", "host=db user=me"):
+        assert without_password(address) == address
