@@ -8,6 +8,11 @@ from meantime.errors import Invalid
 EVENT_TYPE = re.compile(r"[a-zA-Z][-0-9a-zA-Z_]*(\.[0-9a-zA-Z][-0-9a-zA-Z_]*)*")
 IDENTIFIER = re.compile(r"[0-9A-Za-z._:@-]{1,128}")
 
+TIMELINE_TOPIC = re.compile(r".+\.[0-9]+\.[0-9a-f]{8}")
+"""The Kafka topics that are made for timelines. What an event type has adopted may have any name."""
+SYSTEM_TOPIC = re.compile(r"__.*|buffer\..+\.ledger")
+"""Kafka's own topics, and those in which time buffers keep what they have published."""
+
 
 def check_event_type(name: str) -> str:
     if len(name) > 255 or not EVENT_TYPE.fullmatch(name):

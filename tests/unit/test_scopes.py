@@ -38,7 +38,10 @@ def test_with_authentication_off_everybody_may_do_everything() -> None:
     assert EVERYBODY.may("admin")
 
 
-@pytest.mark.parametrize("scope", ["admin", "timers", "apps", "publish:a", "read:*", "produce:g", "consume:t"])
+SCOPES = ["admin", "timers", "apps", "metrics", "publish:a", "read:*", "produce:g", "consume:t", "callback:k"]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
 def test_these_are_scopes(scope: str) -> None:
     assert check_scope(scope) == scope
 

@@ -7,7 +7,9 @@ A scope is a verb, or a verb and a name in which `*` stands for anything:
     read:<name>        read these event types, also through subscriptions
     produce:<group>    act as these producer groups on topics, make their `<group>.retry`, `.dead` and `.periodic`
     consume:<topic>    lease messages of these topics
-    timers             set, cancel and look up timers
+    timers             set, cancel and look up timers; a callback into an event type also needs `publish:<name>`
+    callback:<topic>   set timers that call these Kafka topics back
+    metrics            read the metrics of nodes
     apps               look at applications, reset and pause their queues
 
 What no scope allows is denied.
@@ -18,8 +20,8 @@ from fnmatch import fnmatchcase
 
 from meantime.errors import Forbidden, Invalid
 
-NAMED = ("publish", "read", "produce", "consume")
-PLAIN = ("admin", "timers", "apps")
+NAMED = ("publish", "read", "produce", "consume", "callback")
+PLAIN = ("admin", "timers", "apps", "metrics")
 
 
 def check_scope(scope: str) -> str:

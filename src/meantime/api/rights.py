@@ -80,3 +80,12 @@ def _read_or_publish(identity: Identity, names: Names, exchange: HttpExchange) -
 READER_OR_PUBLISHER = Scope("read:{name} or publish:{name}", _read_or_publish)
 READ_ALL = known("read:<each event type>")
 """Of a subscription, which has to be found first or stands in the body."""
+
+
+# --- timers ---
+
+TIMER_SETTER = Scope(
+    "timers, with publish:<event type> or callback:<Kafka topic> for each callback",
+    lambda identity, names, exchange: identity.require("timers"),
+)
+"""What is called back stands in the body."""

@@ -14,6 +14,7 @@ from meantime.api.rights import (
     PRODUCER,
     READ_ALL,
     READER_OR_PUBLISHER,
+    TIMER_SETTER,
     TOPIC_MAKER,
     TOPIC_VIEWER,
     TOPICS_VIEWER,
@@ -74,7 +75,7 @@ from meantime.cluster.view import ClockReport, Readiness
 from meantime.timers.status import TimersStatus
 from meantime.topics.model import Redriven
 
-ADMIN, TIMERS, APPS = scope("admin"), scope("timers"), scope("apps")
+ADMIN, TIMERS, APPS, METRICS = scope("admin"), scope("timers"), scope("apps"), scope("metrics")
 PUBLISH, READ = scope("publish", of="name"), scope("read", of="name")
 CONSUMER = scope("consume", of="topic")
 GROUP, CLAIMS, FINISHED, IDS = ProducerHeader, raw(ClaimsForm), raw(FinishForm), raw(IdsForm)
@@ -92,7 +93,7 @@ TABLE: tuple[Route, ...] = (
     Route("GET", "/ready", None, node.ready, {200: Readiness}),
     Route("GET", "/nodes", KNOWN, node.nodes, {200: node.Nodes}),
     Route("GET", "/clock", None, node.clock, {200: ClockReport}),
-    Route("GET", "/metrics", KNOWN, node.metrics_page, {200: str}),
+    Route("GET", "/metrics", METRICS, node.metrics_page, {200: str}),
     # --- event types ---
     Route("GET", "/event-types", KNOWN, event_types.list_all, {200: list[EventTypeDocument]}),
     Route("POST", "/event-types", ADMIN, event_types.create, {201: EventTypeDocument}, document(EventTypeForm)),
@@ -166,7 +167,7 @@ TABLE: tuple[Route, ...] = (
     Route("POST", "/topics/{topic}/leases/release", CONSUMER, leases.release, {200: OutcomesView}, CLAIMS, ConsumerQuery),
     Route("POST", "/topics/{topic}/leases/delete", CONSUMER, leases.finish, {200: OutcomesView}, FINISHED, ConsumerQuery),
     # --- timers ---
-    Route("POST", "/timers", TIMERS, timers.set_timers, {202: timers.SetTimersView}, timers.SET),
+    Route("POST", "/timers", TIMER_SETTER, timers.set_timers, {202: timers.SetTimersView}, timers.SET),
     Route("GET", "/timers/load", TIMERS, timers.load_timers, {200: timers.Load}, query=timers.LoadQuery),
     Route("GET", "/timers/status", TIMERS, timers.timers_status, {200: TimersStatus}, query=TimerQuery),
     Route("GET", "/timers/{token}", TIMERS, timers.show_timer, {200: timers.KnownTimerView}, query=TimerQuery),

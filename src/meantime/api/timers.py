@@ -1,16 +1,19 @@
 """`/timers`: call me back at this second. A timer may have any name, also that of a page of timers: `load`, `status`."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from meantime.access.scopes import Identity
 from meantime.api.bodies import Takes, raw
 from meantime.api.call import HttpCall
 from meantime.errors import Malformed
 from meantime.names import IDENTIFIER
 from meantime.timers.request_parsing import MOST_AT_ONCE, TimerForm
 from meantime.timers.requesting import LATEST
+from meantime.timers.rules import event_type_of
 from meantime.timers.status import TimersStatus
 
 Second = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST - 1})]
@@ -89,11 +92,21 @@ async def set_timers(call: HttpCall[bytes, None]) -> SetTimersView:
     """Set a timer, or many
 
     `{at│after, callback_topic, callback_key?, callback│callback_b64?, token?}`, or `{"timers": [...]}` for up to 10,000.
-    Answered once Kafka has them. If any entry is bad, none is taken.
+    Answered once Kafka has them. If any entry is bad, none is taken. Topics of timelines and of the system are nobody's
+    callback topic.
     """
-    asked = await call.services.timers.requests.set(call.form)
+    asked = await call.services.timers.requests.set(call.form, partial(_require_callback, call.identity))
     results = [TimerView(new.timer.token, new.timer.second) for new in asked.timers]
     return SetTimersView(results=results) if asked.batch else SetTimersView(results[0].token, results[0].at)
+
+
+def _require_callback(identity: Identity, topic: str) -> None:
+    """Whoever has a topic called back writes into it."""
+    event_type = event_type_of(topic)
+    if event_type is None:
+        identity.require("callback", topic)
+    else:
+        identity.require("publish", event_type)
 
 
 async def cancel_timer(call: HttpCall[None, TimerQuery]) -> TimerView:

@@ -34,7 +34,10 @@ from meantime.errors import Invalid
 from meantime.processes.options import cluster_options, session_options
 from meantime.processes.storages import storages_of, timers_storage
 from meantime.runtime import spare_collector
+from meantime.streams.catalog.adopted_topics import AdoptedTopics
+from meantime.streams.catalog.store import Store
 from meantime.streams.streams import StreamsOptions, open_streams
+from meantime.supervision import kept_running
 from meantime.timers.options import timers_options
 from meantime.timers.timers import open_timers
 from meantime.topics.topics import open_topics
@@ -80,17 +83,18 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         topics = await opened.enter_async_context(
             open_topics(database.uri, listener, cluster.clock, cluster.health.require_healthy, config.id)
         )
+        adopted = AdoptedTopics(Store(database), listener, config.timers_storage)
+        await opened.enter_async_context(kept_running(adopted.run, "adopted topics"))
+        storage, trusted = partial(timers_storage, config, database), cluster.health.require_healthy
         timers = await opened.enter_async_context(
-            open_timers(
-                database,
-                session,
-                cluster.clock,
-                timers_options(config, partial(timers_storage, config, database), cluster.health.require_healthy),
-            )
+            open_timers(database, session, cluster.clock, timers_options(config, storage, trusted, lambda: adopted.names))
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
         services = Services(cluster=cluster, streams=streams, topics=topics, timers=timers, apps=apps)
-        edge = create_edge(services, cluster.clock, Authenticator(database, listener) if config.auth else None)
+        authenticator = Authenticator(database, listener) if config.auth else None
+        if authenticator is not None:
+            await opened.enter_async_context(kept_running(authenticator.run, "revoked keys"))
+        edge = create_edge(services, cluster.clock, authenticator)
         server = HttpServer(edge, http_limits(config), tls_files(config))
         yield Node(url, edge, server, listening, cluster, config.unix_socket)
 

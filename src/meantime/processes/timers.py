@@ -114,13 +114,19 @@ async def oscillator(base: Base) -> None:
 async def dispatcher(base: Base) -> None:
     # It takes a while, and the other processes have no use for it.
     from meantime.processes.event_callbacks import open_callbacks
+    from meantime.streams.catalog.adopted_topics import AdoptedTopics
+    from meantime.streams.catalog.store import Store
 
     shares = await asyncio.to_thread(_shares, base.storage)
     remember_ms = base.config.timers_remember * 1000
     config = base.config
-    options = DispatcherOptions(shares, config.timers_lead, limits_of(config), near_s=config.timers_near)
     async with AsyncExitStack() as opened:
         listener = await opened.enter_async_context(open_listener(base.config.postgres))
+        adopted = AdoptedTopics(Store(base.database), listener, base.storage.id)
+        await opened.enter_async_context(kept_running(adopted.run, "adopted topics"))
+        options = DispatcherOptions(
+            shares, config.timers_lead, limits_of(config), near_s=config.timers_near, adopted=lambda: adopted.names
+        )
         callbacks = await opened.enter_async_context(
             open_callbacks(base.database, listener, base.session, base.clock, base.name)
         )
@@ -128,6 +134,7 @@ async def dispatcher(base: Base) -> None:
         supervisor = DispatcherSupervisor(DispatcherSetup(base.name, base.storage, base.clock, options), background)
         await opened.enter_async_context(kept_running(background.follow_join, "timers join"))
         await opened.enter_async_context(kept_running(partial(supervisor.report, base.store), "timers report"))
+        await adopted.known(within=5.0)
         await supervisor.run()
 
 

@@ -1,6 +1,6 @@
 """The part of the configuration that timers go by."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from meantime.config import Config
@@ -11,12 +11,14 @@ from meantime.timers.topics import TimerTopic, topics
 
 @dataclass(frozen=True, slots=True)
 class TimersOptions:
-    """`storage` waits until it is known where timers live; `trusted` raises when this node's clock may be wrong."""
+    """`storage` waits until it is known where timers live; `trusted` raises when this node's clock may be wrong; `adopted`
+    are the Kafka topics that event types have adopted, which are nobody's callback topic."""
 
     storage: Callable[[], Awaitable[Storage]]
     limits: TimerLimits
     topics: tuple[TimerTopic, ...]
     trusted: Callable[[], None]
+    adopted: Callable[[], Collection[str]] = frozenset
 
 
 def limits_of(config: Config) -> TimerLimits:
@@ -32,5 +34,10 @@ def topics_of(config: Config) -> tuple[TimerTopic, ...]:
     )
 
 
-def timers_options(config: Config, storage: Callable[[], Awaitable[Storage]], trusted: Callable[[], None]) -> TimersOptions:
-    return TimersOptions(storage, limits_of(config), topics_of(config), trusted)
+def timers_options(
+    config: Config,
+    storage: Callable[[], Awaitable[Storage]],
+    trusted: Callable[[], None],
+    adopted: Callable[[], Collection[str]],
+) -> TimersOptions:
+    return TimersOptions(storage, limits_of(config), topics_of(config), trusted, adopted)

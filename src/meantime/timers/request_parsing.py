@@ -102,11 +102,16 @@ def _new_timer(form: TimerForm, now_ms: int, limits: TimerLimits) -> NewTimer:
     future = Future(form.callback_topic, form.callback_key or "", _callback(form))
     fault = future_fault(future, limits)
     if fault is not None:
-        raise Invalid(fault.replace("callBackTopic", "callback_topic"))
+        raise Invalid(callback_fault(fault))
     if event_type_of(future.topic) is not None and not _is_event(future.callback):
         raise Invalid("the callback into an event type must be a JSON object", field="callback")
     token = make_token(second) if form.token is None else check_identifier(form.token, "token")
     return NewTimer(TimerId(token, second), future)
+
+
+def callback_fault(reason: str) -> str:
+    """In the words of the API."""
+    return reason.replace("callBackTopic", "callback_topic")
 
 
 def _second(form: TimerForm, now_ms: int) -> int:

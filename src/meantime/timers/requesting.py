@@ -14,10 +14,11 @@ from meantime.clock import Clock
 from meantime.errors import AlreadyFired, Conflict, Invalid, StorageUnavailable, Unavailable, UnknownTimer
 from meantime.names import check_identifier
 from meantime.timers.ledger.store import LedgerStore
-from meantime.timers.model import LedgerEntry, TimerId, TimerLimits, TimerState
-from meantime.timers.request_parsing import NewTimers, parse_timers
+from meantime.timers.model import LedgerEntry, TimerId, TimerState
+from meantime.timers.options import TimersOptions
+from meantime.timers.request_parsing import NewTimers, callback_fault, parse_timers
 from meantime.timers.request_producer import RequestProducer
-from meantime.timers.rules import in_time, named_second
+from meantime.timers.rules import OWNED_TOPIC, in_time, named_second
 
 log = structlog.get_logger(__name__)
 
@@ -29,20 +30,24 @@ OPEN = (TimerState.NOTED, TimerState.PENDING)
 
 
 class TimerRequests:
-    """`trusted` raises when this node's clock may be wrong."""
+    """`adopted` are the topics of event types that have no name of ours; dispatchers refuse them, too."""
 
-    def __init__(
-        self, producer: RequestProducer, store: LedgerStore, clock: Clock, limits: TimerLimits, trusted: Callable[[], None]
-    ) -> None:
+    def __init__(self, producer: RequestProducer, store: LedgerStore, clock: Clock, options: TimersOptions) -> None:
         self._producer = producer
         self._store = store
         self._clock = clock
-        self._limits = limits
-        self._trusted = trusted
+        self._limits = options.limits
+        self._trusted = options.trusted
+        self._adopted = options.adopted
 
-    async def set(self, body: bytes) -> NewTimers:
-        """Set all timers of a request body; returns when Kafka has them."""
+    async def set(self, body: bytes, require: Callable[[str], None] = lambda topic: None) -> NewTimers:
+        """Set all timers of a request body; returns when Kafka has them. `require` raises if the caller may not have this
+        topic called back."""
         asked = parse_timers(body, self._clock.now_ms(), self._limits)
+        for topic in {new.future.topic for new in asked.timers}:
+            if topic in self._adopted():
+                raise Invalid(callback_fault(OWNED_TOPIC), field="callback_topic")
+            require(topic)
         if asked.relative:
             self._trusted()
         await self._producer.set(asked.timers)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from secrets import token_hex
 from zlib import crc32
 
-from meantime.names import EVENT_TYPE, IDENTIFIER, is_identifier
+from meantime.names import EVENT_TYPE, IDENTIFIER, SYSTEM_TOPIC, TIMELINE_TOPIC, is_identifier
 from meantime.timers.future import decode
 from meantime.timers.model import CancelRequest, Future, Record, RefusedRequest, Request, SetRequest, TimerId, TimerLimits
 from meantime.timers.topics import RESERVED
@@ -32,6 +32,7 @@ CALLBACK_TOO_LARGE = "the callback is too large"
 NO_TOPIC = "there is no callBackTopic"
 BAD_TOPIC = "the callBackTopic cannot be a Kafka topic or an event type"
 RESERVED_TOPIC = "the callBackTopic is reserved"
+OWNED_TOPIC = "the callBackTopic belongs to a timeline: call back event-type:<name>"
 
 
 Outside = tuple[str, int | None, bool, str | None]
@@ -122,7 +123,9 @@ def _topic_fault(topic: str) -> str | None:
         return NO_TOPIC
     if not _can_be_a_topic(topic):
         return BAD_TOPIC
-    return RESERVED_TOPIC if topic in RESERVED or topic.startswith("__") else None
+    if topic in RESERVED or SYSTEM_TOPIC.fullmatch(topic):
+        return RESERVED_TOPIC
+    return OWNED_TOPIC if TIMELINE_TOPIC.fullmatch(topic) and event_type_of(topic) is None else None
 
 
 def _can_be_a_topic(topic: str) -> bool:

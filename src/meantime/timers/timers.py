@@ -43,7 +43,7 @@ async def open_timers(database: Database, session: Session, clock: Clock, option
         monitor = TimersMonitor(store, session, ELECTION, clock)
         await opened.enter_async_context(kept_running(partial(_connect, producer, options), "timers storage"))
         await opened.enter_async_context(kept_running(monitor.run, "timers monitor"))
-        yield Timers(TimerRequests(producer, store, clock, options.limits, options.trusted), monitor)
+        yield Timers(TimerRequests(producer, store, clock, options), monitor)
 
 
 async def _connect(producer: RequestProducer, options: TimersOptions) -> None:

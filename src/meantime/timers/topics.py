@@ -16,8 +16,8 @@ DUE = "timer-due"
 DONE = "timer-done"
 REJECTED = "timer-rejected"
 
-RESERVED = frozenset({OSCILLATOR, DUE, DONE, REJECTED})
-"""Topics that no callback may go to. One into `timer-request` is fine: it sets another timer."""
+RESERVED = frozenset({OSCILLATOR, REQUEST, DUE, DONE, REJECTED})
+"""Topics that no callback may go to. One into `timer-request` would set another timer, with nobody's rights."""
 
 DAY_MS = 86_400_000
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import NewTopic, OffsetSpec
 from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_database, token_of
 
 from meantime.clock import SystemClock
@@ -24,7 +24,7 @@ from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Future, TimerId, TimerLimits, TimerState
 from meantime.timers.reports import FuturesReport
-from meantime.timers.rules import share_of
+from meantime.timers.rules import OWNED_TOPIC, RESERVED_TOPIC, share_of
 from meantime.timers.topics import DUE, REJECTED, REQUEST
 
 pytestmark = pytest.mark.takes(seconds=170)
@@ -97,6 +97,18 @@ def soon(seconds: float = 2) -> int:
 
 async def read(tail, count: int, within: float = 60.0):
     return await asyncio.to_thread(tail.read, count, within)
+
+
+async def refusals(tail, mark: str, count: int, within: float = 60.0) -> dict[str, str]:
+    """Why timers of this test were rejected, by token. A new ledger rejects again what earlier tests asked for."""
+    refused: dict[str, str] = {}
+    deadline = time.monotonic() + within
+    while len(refused) < count and time.monotonic() < deadline:
+        for message in await read(tail, 1, within=1.0):
+            headers = {name: value.decode() for name, value in message.headers()}
+            if headers["token"].startswith(mark):
+                refused[headers["token"]] = headers["reason"]
+    return refused
 
 
 async def all_fired(tail, count: int, within: float = 60.0) -> list[str]:
@@ -278,10 +290,28 @@ async def test_what_cannot_be_delivered_is_rejected_and_holds_nobody_up(kafka, c
         due(kafka, second, "nowhere", f"{mark}-nowhere")
         kafka.flush()
         fired = {token_of(message) for message in await read(tail, 12)}
-        refused = {dict(m.headers())["token"].decode(): dict(m.headers())["reason"] for m in await read(rejected, 2)}
+        refused = await refusals(rejected, mark, 2)
     assert len(fired) == 12
     assert refused.keys() == {f"{mark}-huge", f"{mark}-nowhere"}
-    assert refused[f"{mark}-nowhere"] == b"there is no topic 'nowhere' to call back"
+    assert refused[f"{mark}-nowhere"] == "there is no topic 'nowhere' to call back"
+
+
+async def test_topics_of_timelines_and_of_the_system_are_nobodys_callback_topic(kafka, calls, store, mark):
+    """Requests that a Kafka client writes: by their names, and where an event type has adopted a topic of any name."""
+    adopted, timeline = kafka.new_topic(), f"orders-{mark}.1.{uuid4().hex[:8]}"
+    kafka.admin.create_topics([NewTopic(timeline, 1, 1)])[timeline].result()
+    tail, forged, rejected = kafka.tail(calls), kafka.tail(adopted, timeline), kafka.tail(REJECTED)
+    async with dispatcher(kafka, store, adopted=lambda: frozenset({adopted})):
+        second = soon(5)
+        for name in (timeline, REQUEST, "oscillator", "__consumer_offsets", adopted, calls):
+            kafka.set(second, name, f"{mark}-{name}")
+        kafka.flush()
+        assert await all_fired(tail, 1) == [f"{mark}-{calls}"]
+        refused = await refusals(rejected, mark, 5)
+        assert await read(forged, 1, within=1.5) == []
+    system = (REQUEST, "oscillator", "__consumer_offsets")
+    reasons = dict.fromkeys(system, RESERVED_TOPIC) | dict.fromkeys((timeline, adopted), OWNED_TOPIC)
+    assert refused == {f"{mark}-{name}": reason for name, reason in reasons.items()}
 
 
 async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(kafka, calls, store, mark):
@@ -321,10 +351,10 @@ async def test_an_event_is_attempted_once_told_and_ended(kafka, store, mark):
         due(kafka, second, "event-type:orders", f"{mark}-good")
         due(kafka, second, "event-type:orders", f"{mark}-bad")
         kafka.flush()
-        (refused,) = await read(rejected, 1)
+        refused = await refusals(rejected, mark, 1)
     assert sorted(token for tokens, _ in asked for token in tokens) == [f"{mark}-bad", f"{mark}-good"]
     assert all(attempted == [] for _, attempted in asked)
-    assert dict(refused.headers())["reason"] == b"it is wrong"
+    assert refused == {f"{mark}-bad": "it is wrong"}
 
 
 async def test_an_attempt_without_an_end_is_known_to_the_next_dispatcher(kafka, store, mark):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from meantime.streams.catalog.timeline_topics import new_topic_name
 from meantime.timers import rules
 from meantime.timers.future import decode, encode
 from meantime.timers.model import CancelRequest, Future, Record, RefusedRequest, SetRequest, TimerId, TimerLimits
@@ -82,7 +83,11 @@ def test_a_second_in_the_past_is_fine() -> None:
         (FUTURE._replace(topic=".."), rules.BAD_TOPIC),
         (FUTURE._replace(topic="event-type:9"), rules.BAD_TOPIC),
         (FUTURE._replace(topic="oscillator"), rules.RESERVED_TOPIC),
+        (FUTURE._replace(topic="timer-request"), rules.RESERVED_TOPIC),
         (FUTURE._replace(topic="__consumer_offsets"), rules.RESERVED_TOPIC),
+        (FUTURE._replace(topic="buffer.orders.shipped.ledger"), rules.RESERVED_TOPIC),
+        (FUTURE._replace(topic=new_topic_name("orders", 1)), rules.OWNED_TOPIC),
+        (FUTURE._replace(topic=new_topic_name("a" * 255, 4096)), rules.OWNED_TOPIC),
     ],
 )
 def test_a_callback_that_could_never_be_delivered_is_refused(future: Future, why: str) -> None:

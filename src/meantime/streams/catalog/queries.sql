@@ -11,6 +11,12 @@ ORDER BY t.ord;
 -- name: event_type_documents
 SELECT name, document, adopt_topic, adopt_storage_id FROM event_types ORDER BY name;
 
+-- name: adopted_topics
+SELECT DISTINCT e.adopt_topic FROM event_types e LEFT JOIN storages s ON s.id = e.adopt_storage_id
+WHERE e.adopt_topic IS NOT NULL
+  AND (e.adopt_storage_id = %(storage_id)s
+       OR s.bootstrap_servers = (SELECT bootstrap_servers FROM storages WHERE id = %(storage_id)s));
+
 -- name: insert_event_type
 INSERT INTO event_types (name, document, category, partitions, retention_ms, cleanup_policy, adopt_topic, adopt_storage_id,
                          version, created_at_ms, updated_at_ms)

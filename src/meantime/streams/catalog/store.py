@@ -40,6 +40,11 @@ class Store:
         rows = await self.database.fetch_all(self.queries["event_type_documents"])
         return [row["document"] | shown_adoption(row["adopt_topic"], row["adopt_storage_id"]) for row in rows]
 
+    async def adopted_topics(self, storage_id: str) -> frozenset[str]:
+        """In this storage, or in another one that is the same Kafka cluster."""
+        rows = await self.database.fetch_all(self.queries["adopted_topics"], {"storage_id": storage_id})
+        return frozenset(row["adopt_topic"] for row in rows)
+
     async def storages(self) -> tuple[Storage, ...]:
         return tuple(_storage(row) for row in await self.database.fetch_all(self.queries["storages"]))
 

@@ -6,7 +6,7 @@ arrived. `held_timers` decides, `transaction` writes to Kafka, `background_work`
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
@@ -25,7 +25,7 @@ from meantime.timers.dispatching.transaction import FiredTimers, FiringTransacti
 from meantime.timers.lateness import LatenessCounts
 from meantime.timers.model import CancelRequest, Record, SetRequest, TimerLimits
 from meantime.timers.reports import DispatcherReport
-from meantime.timers.rules import IN_TIME_MS, event_type_of, read, read_due, set_by, share_of
+from meantime.timers.rules import IN_TIME_MS, OWNED_TOPIC, event_type_of, read, read_due, set_by, share_of
 from meantime.timers.topics import REQUEST
 
 log = structlog.get_logger(__name__)
@@ -53,6 +53,8 @@ class DispatcherOptions:
     longest_pause: float = 0.02
     look_back_ms: int = 600_000
     """How far back requests are read when nobody knows how far the Spark job has come."""
+    adopted: Callable[[], Collection[str]] = frozenset
+    """The topics that event types have adopted. They are nobody's callback topic, and their names do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +219,18 @@ class TimerDispatcher:
 
     def _set_aside(self, batch: OutcomeBatch) -> None:
         """What goes to event types is published elsewhere; what has nowhere to go is refused."""
-        strange = {held.future.topic for held in batch.fire if held.future.topic not in self._topics}
+        adopted = self._options.adopted()
+        topics = {held.future.topic for held in batch.fire}
+        strange = {topic for topic in topics if topic not in self._topics or topic in adopted}
         if not strange:
             return
         events = {topic for topic in strange if event_type_of(topic) is not None}
-        missing = self._topics.missing(strange - events)
+        owned = {topic for topic in strange if topic in adopted}
+        missing = self._topics.missing(strange - events - owned)
         batch.attempt += [held for held in batch.fire if held.future.topic in events]
         batch.rejected += [(held, missing_topic(held)) for held in batch.fire if held.future.topic in missing]
-        aside = events | missing
+        batch.rejected += [(held, OWNED_TOPIC) for held in batch.fire if held.future.topic in owned]
+        aside = events | missing | owned
         batch.fire = [held for held in batch.fire if held.future.topic not in aside]
 
     def _publish(self, timers: list[HeldTimer]) -> None:
