@@ -22,6 +22,7 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     ├── HeadersTooLarge         the headers are
     ├── BodyLate                the body did not arrive in time (retryable)
     ├── UnknownEncoding         the body has an encoding that is not supported
+    ├── TooManyRequests         so many were refused that no more are looked at for a while (retryable)
     ├── Unavailable             not now; try again (retryable)
     │   ├── Degraded            this node does not trust its clock or its view of the cluster
     │   ├── BarrierTimeout      some nodes did not acknowledge a version in time
@@ -156,6 +157,13 @@ class UnknownEncoding(MeantimeError):
     """Send the body as it is, or with Content-Encoding: gzip."""
 
     code = "unknown_encoding"
+
+
+class TooManyRequests(MeantimeError):
+    """Too many requests; wait as long as Retry-After says."""
+
+    code = "too_many_requests"
+    retryable = True
 
 
 class Unavailable(MeantimeError):

@@ -7,18 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from meantime.access.keys import Authenticator, Keys
+from meantime.access.keys import CHANNEL, Authenticator, Keys
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
-from meantime.database.pool import LostRace, open_database
+from meantime.database.pool import Database, LostRace, open_database
 from meantime.database.statements import open_statements
-from meantime.errors import Invalid, NotFound, StorageUnavailable, Unauthenticated
+from meantime.errors import Invalid, NotFound, StorageUnavailable, TooManyRequests, Unauthenticated
 
 SCHEMA = Path(__file__).parents[2] / "src" / "meantime" / "database" / "schema.txt"
 
@@ -133,6 +134,87 @@ async def test_a_revoked_key_stops_working_at_once(uri: str) -> None:
                     break
         with pytest.raises(NotFound):
             await keys.revoke(id, now_ms=3)
+
+
+class OvertakenDatabase:
+    """Its answers take as long as `meanwhile` does."""
+
+    def __init__(self, database: Database, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._database = database
+        self._meanwhile = meanwhile
+
+    async def fetch_one(self, statement: str, values: dict[str, object]) -> object:
+        row = await self._database.fetch_one(statement, values)
+        await self._meanwhile()
+        return row
+
+
+async def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_remembered(uri: str) -> None:
+    await asyncio.to_thread(migrate, uri)
+    async with open_database(uri) as database, open_listener(uri) as listener:
+        keys, listening, heard = Keys(database), asyncio.Event(), asyncio.Event()
+        id, key = await keys.add("billing", ["publish:orders"], now_ms=1)
+
+        async def revoke() -> None:
+            if not heard.is_set():
+                await keys.revoke(id, now_ms=2)
+                await asyncio.wait_for(heard.wait(), 60)
+
+        overtaken: Any = OvertakenDatabase(database, revoke)
+        door = Authenticator(overtaken, listener)
+        listener.subscribe(CHANNEL, lambda payload: heard.set() if payload else listening.set())
+        await asyncio.wait_for(listening.wait(), 60)
+        with pytest.raises(Unauthenticated):
+            await door.identify(f"Bearer {key}")
+
+
+class Request:
+    told = False
+
+    def key_revoked(self) -> None:
+        self.told = True
+
+
+async def test_open_requests_are_told_of_a_revocation_of_which_no_notification_came(uri: str) -> None:
+    await asyncio.to_thread(migrate, uri)
+    async with open_database(uri) as database, open_listener(uri) as listener:
+        keys, door = Keys(database), Authenticator(database, listener)
+        gone, left, other = Request(), Request(), Request()
+        id, key = await keys.add("billing", ["publish:orders"], now_ms=1)
+        _, other_key = await keys.add("shipping", ["publish:orders"], now_ms=1)
+        identity, other_identity = await door.identify(f"Bearer {key}"), await door.identify(f"Bearer {other_key}")
+        door.enter(identity, gone)
+        door.enter(identity, left)
+        door.enter(other_identity, other)
+        door.leave(identity, left)
+        await door.end_revoked()
+        assert not gone.told
+        await database.execute("UPDATE api_keys SET revoked_ms = 2 WHERE id = %(id)s", {"id": id})
+        await door.end_revoked()
+        assert (gone.told, left.told, other.told) == (True, False, False)
+
+
+async def test_many_wrong_keys_of_one_address_are_not_looked_up_and_known_keys_go_through(uri: str) -> None:
+    await asyncio.to_thread(migrate, uri)
+    async with open_database(uri) as database, open_listener(uri) as listener:
+        door = Authenticator(database, listener)
+        _, key = await Keys(database).add("billing", ["admin"], now_ms=1)
+        heard: asyncio.Queue[str | None] = asyncio.Queue()
+        listener.subscribe("news", heard.put_nowait)
+        await asyncio.wait_for(heard.get(), 60)
+        await database.execute("SELECT pg_notify('news', 'connected')")
+        await asyncio.wait_for(heard.get(), 60)
+        await door.identify(f"Bearer {key}", "10.0.0.1")
+        refusals: list[type[Exception]] = []
+        for number in range(100):
+            with pytest.raises((Unauthenticated, TooManyRequests)) as refusal:
+                await door.identify(f"Bearer mt_wrong_{number}", "10.0.0.1")
+            refusals.append(refusal.type)
+        assert refusals[0] is Unauthenticated
+        assert refusals[-1] is TooManyRequests
+        await door.identify(f"Bearer {key}", "10.0.0.1")
+        with pytest.raises(Unauthenticated):
+            await door.identify("Bearer mt_wrong", "10.0.0.2")
 
 
 async def test_keys_are_stored_as_digests_only(uri: str) -> None:

@@ -2,23 +2,33 @@
 
 A key is `mt_<id>_<secret>` with 256 bits of randomness, so a plain SHA-256 is all the stretching it needs. Nodes remember
 the keys they have seen; this cache is cleared when PostgreSQL says that a key was revoked, and is not used at all while
-such a notification could not arrive. So a revoked key stops working at once.
+such a notification could not arrive. An answer that such a notification overtakes is worthless: the question is asked again.
+So a revoked key stops working at once. Open requests of the key are told when the notification comes, and those that it does
+not reach within `LOOK_EVERY` seconds.
 """
 
+import asyncio
 import hashlib
 import secrets
 from dataclasses import dataclass
+from typing import Protocol
 
+import structlog
+
+from meantime.access.attempts import WrongKeys
 from meantime.access.scopes import Identity, check_scope
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.database.queries import load
-from meantime.errors import Invalid, NotFound, Unauthenticated
+from meantime.errors import Invalid, MeantimeError, NotFound, Unauthenticated
 from meantime.names import check_identifier
 
 SQL = load("meantime.access", "keys.sql")
 CHANNEL = "meantime_keys"
 REMEMBERED = 10_000
+LOOK_EVERY = 2.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +71,91 @@ class Keys:
             raise NotFound(f"there is no valid key {id!r}; `meantime keys list` shows them")
 
 
+class OpenRequest(Protocol):
+    def key_revoked(self) -> None: ...
+
+
 class Authenticator:
-    """Tells a node who holds a key."""
+    """Tells a node who holds a key, and open requests that theirs was revoked."""
 
     def __init__(self, database: Database, listener: Listener) -> None:
         self._database = database
         self._listener = listener
         self._known: dict[bytes, Identity] = {}
-        listener.subscribe(CHANNEL, lambda _: self._known.clear())
+        self._open: dict[str, set[OpenRequest]] = {}
+        self._heard = 0
+        self._wrong_keys = WrongKeys()
+        listener.subscribe(CHANNEL, self._on_revoked)
 
-    async def identify(self, authorization: str | None) -> Identity:
-        """The holder of `Bearer <key>`; raises Unauthenticated."""
+    async def identify(self, authorization: str | None, peer: str = "") -> Identity:
+        """The holder of `Bearer <key>`; raises Unauthenticated, or TooManyRequests when so many wrong keys came from this
+        address that PostgreSQL is not asked any more. Keys that are known go through."""
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not key.strip():
             raise Unauthenticated()
         digest = digest_of(key.strip())
         if self._listener.connected and digest in self._known:
             return self._known[digest]
-        return await self._look_up(digest)
+        self._wrong_keys.check(peer)
+        try:
+            return await self._look_up(digest)
+        except Unauthenticated:
+            self._wrong_keys.count(peer)
+            raise
+
+    def enter(self, identity: Identity, request: OpenRequest) -> None:
+        """Tell this request when its key is revoked, until it leaves."""
+        if identity.key_id is not None:
+            self._open.setdefault(identity.key_id, set()).add(request)
+
+    def leave(self, identity: Identity, request: OpenRequest) -> None:
+        requests = self._open.get(identity.key_id or "")
+        if requests is not None:
+            requests.discard(request)
+            if not requests:
+                del self._open[identity.key_id or ""]
+
+    async def run(self) -> None:
+        """Look for revocations of which no notification came, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                await self.end_revoked()
+            except MeantimeError as error:
+                log.warning("keys_not_checked", error=error.detail)
+
+    async def end_revoked(self) -> None:
+        """Tell the open requests of all keys that are not valid any more."""
+        asked = list(self._open)
+        if asked:
+            valid = {row["id"] for row in await self._database.fetch_all(SQL["valid"], {"ids": asked})}
+            for id in asked:
+                if id not in valid:
+                    self._tell(id)
 
     async def _look_up(self, digest: bytes) -> Identity:
-        row = await self._database.fetch_one(SQL["find"], {"digest": digest})
-        if row is None:
-            raise Unauthenticated("this key is not known, or it was revoked")
+        while True:
+            heard = self._heard
+            row = await self._database.fetch_one(SQL["find"], {"digest": digest})
+            if row is None:
+                raise Unauthenticated("this key is not known, or it was revoked")
+            if heard == self._heard:
+                break
         identity = Identity(row["id"], frozenset(row["scopes"]))
         if len(self._known) >= REMEMBERED:
             self._known.clear()
         self._known[digest] = identity
         return identity
+
+    def _on_revoked(self, id: str | None) -> None:
+        self._heard += 1
+        self._known.clear()
+        if id is not None:
+            self._tell(id)
+
+    def _tell(self, id: str) -> None:
+        requests = list(self._open.get(id, ()))
+        if requests:
+            log.info("open_requests_ended", key_id=id, requests=len(requests))
+        for request in requests:
+            request.key_revoked()

@@ -32,7 +32,11 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class RequestAuthenticator(Protocol):
-    async def identify(self, authorization: str | None) -> Identity: ...
+    async def identify(self, authorization: str | None, peer: str) -> Identity: ...
+
+    def enter(self, identity: Identity, request: HttpExchange) -> None: ...
+
+    def leave(self, identity: Identity, request: HttpExchange) -> None: ...
 
 
 class Edge:
@@ -55,10 +59,12 @@ class Edge:
         logs.FLOW_ID.set(flow_id)
         self._open += 1
         route: Route | None = None
+        call: HttpCall[Any, Any] | None = None
         try:
             try:
                 route, names = self._find(exchange)
-                answer = await self._answer(route, HttpCall(exchange, names, self._services, flow_id))
+                call = HttpCall(exchange, names, self._services, flow_id)
+                answer = await self._answer(route, call)
             except MeantimeError as error:
                 answer = _problem(error)
             except Exception as error:
@@ -72,6 +78,8 @@ class Edge:
             await self._send(exchange, answer, flow_id)
         finally:
             self._open -= 1
+            if self._authenticator is not None and call is not None:
+                self._authenticator.leave(call.identity, exchange)
             exchange.over()
 
     def stamp(self) -> bytes:
@@ -95,7 +103,8 @@ class Edge:
             exchange = call.exchange
             if self._authenticator is not None:
                 authorization = call.header(b"authorization")
-                call.identity = await self._authenticator.identify(authorization)
+                call.identity = await self._authenticator.identify(authorization, exchange.peer())
+                self._authenticator.enter(call.identity, exchange)
             route.scope.require(call.identity, call.names, exchange)
         call.query = route.read_query(call.exchange.query)
         if route.takes is not None:

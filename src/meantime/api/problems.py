@@ -31,6 +31,7 @@ STATUS = {
     "headers_too_large": 431,
     "body_late": 408,
     "unknown_encoding": 415,
+    "too_many_requests": 429,
     "unavailable": 503,
     "degraded": 503,
     "barrier_timeout": 503,
@@ -51,6 +52,7 @@ TITLES = {
     413: "Content Too Large",
     415: "Unsupported Media Type",
     422: "Unprocessable Entity",
+    429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
@@ -84,7 +86,7 @@ def rendered(error: MeantimeError) -> Rendered:
     if status == 500:
         log.error("unmapped_error", code=error.code, detail=error.detail, exc_info=error)
     headers: dict[str, str] = {}
-    if status == 503:
+    if status in (429, 503):
         headers["Retry-After"] = str(error.extras.get("retry_after", 1))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"

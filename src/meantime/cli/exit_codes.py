@@ -59,6 +59,7 @@ EXITS = (
         8,
         "not now: try again",
         (
+            "too_many_requests",
             "unavailable",
             "unreachable",
             "degraded",

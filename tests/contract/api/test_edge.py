@@ -12,6 +12,7 @@ from http_server import HOST, HttpServer, open_http_server
 from meantime.access.scopes import Identity
 from meantime.api.bodies import raw
 from meantime.api.call import Answer, HttpCall
+from meantime.api.http.exchange import HttpExchange
 from meantime.api.http.limits import HttpLimits
 from meantime.api.rights import PRODUCER, producer_group
 from meantime.api.routing import Route, scope
@@ -68,10 +69,17 @@ async def group(call: HttpCall[None, None]) -> str:
 
 
 class OneKey:
-    async def identify(self, authorization: str | None) -> Identity:
+    async def identify(self, authorization: str | None, peer: str) -> Identity:
+        assert peer == HOST
         if authorization != "Bearer good":
             raise Unauthenticated()
         return Identity("k", frozenset({"publish:orders.*", "produce:billing"}))
+
+    def enter(self, identity: Identity, request: HttpExchange) -> None:
+        pass
+
+    def leave(self, identity: Identity, request: HttpExchange) -> None:
+        pass
 
 
 ROUTES = [

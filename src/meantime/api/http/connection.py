@@ -18,6 +18,12 @@ LINGER_FOR = 2.0
 """Seconds in which a client whose body was refused may go on sending, so that it reads the answer before a reset."""
 
 
+def peer_of(transport: asyncio.BaseTransport) -> str:
+    """The address at the other end; empty for a Unix socket."""
+    found = transport.get_extra_info("peername")
+    return str(found[0]) if isinstance(found, tuple) else ""
+
+
 class HttpConnection(Protocol):
     """A connection as the server sees it when it stops."""
 

@@ -126,6 +126,10 @@ class HttpExchange(ABC):
         self.stopping = True
         self._tell_ending()
 
+    def key_revoked(self) -> None:
+        """Whoever asked may not ask any more: what waits for something ends as at a stop of the node."""
+        self.node_stops()
+
     def over(self) -> None:
         """The application is done with it."""
         if not self._closed:
@@ -134,6 +138,10 @@ class HttpExchange(ABC):
             self._body.clear()
 
     # --- what the application asks ---
+
+    def peer(self) -> str:
+        """The address that the connection comes from; empty for a Unix socket."""
+        return ""
 
     @property
     def failed(self) -> MeantimeError | None:
@@ -144,7 +152,8 @@ class HttpExchange(ABC):
         return self._body_complete
 
     def when_ending(self, call: Callable[[], None] | None) -> None:
-        """Call this when the client goes or the node stops, for what would otherwise wait; at once if that has happened."""
+        """Call this when the client goes, its key is revoked or the node stops, for what would otherwise wait; at once if
+        that has happened."""
         self._on_ending = call
         self.gone = self.gone or (self.eof and call is not None)
         if self.gone or self.stopping:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import httptools
 
-from meantime.api.http.connection import REASONS, Connections
+from meantime.api.http.connection import REASONS, Connections, peer_of
 from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 
 STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n".encode() for status, reason in REASONS.items()}
@@ -43,6 +43,9 @@ class Http1Exchange(HttpExchange):
         self._connection = connection
         self._chunked = parser.get_http_version() != "1.0"
         self.keep_alive = parser.should_keep_alive() if not parser.should_upgrade() else self._chunked
+
+    def peer(self) -> str:
+        return peer_of(self._connection.transport)
 
     def send(self, status: int, headers: Headers, body: bytes) -> None:
         self.answered = True

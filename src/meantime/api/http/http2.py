@@ -16,7 +16,7 @@ import h2.events
 import h2.exceptions
 import h2.settings
 
-from meantime.api.http.connection import LINGER_FOR, Connections
+from meantime.api.http.connection import LINGER_FOR, Connections, peer_of
 from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 from meantime.errors import HeadersTooLarge
 
@@ -49,6 +49,9 @@ class Http2Exchange(HttpExchange):
         self._room: asyncio.Future[None] | None = None
         self._on_sent: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = shared.loop.call_later(shared.limits.body_timeout, self.late)
+
+    def peer(self) -> str:
+        return peer_of(self._connection.transport)
 
     def complete(self) -> None:
         self._forget_timer()

@@ -110,8 +110,8 @@ def keys_add(
 ) -> None:
     """Make a key. It is shown once and stored only as a digest.
 
-    Scopes: admin, publish:<event type>, read:<event type>, produce:<group>, consume:<topic>, timers, apps; `*` in a name
-    stands for anything.
+    Scopes: admin, publish:<event type>, read:<event type>, produce:<group>, consume:<topic>, timers, callback:<Kafka topic>,
+    apps, metrics; `*` in a name stands for anything. Timers that call back event-type:<name> also need publish:<name>.
 
     Example: meantime keys add billing -s publish:orders -s 'read:orders.*'
     """
