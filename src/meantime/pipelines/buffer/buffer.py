@@ -3,6 +3,9 @@
     Kafka topic or event type ──Spark──► topic `buffer.<from>.<to>` ──leases──► Kafka topic or event type
 
 Both halves resume where they stopped, however they were stopped. They may run together or as processes of their own.
+
+Together they run in two threads. Packages whose modules import each other cannot be imported by two threads at once, so all
+that the outbound half needs is imported here, before there is a second thread; only the inbound half imports PySpark.
 """
 
 import threading
@@ -16,9 +19,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from meantime.errors import Invalid, NotFound
+from meantime.pipelines.buffer.event_type_target import EventTypeTarget
 from meantime.pipelines.buffer.inbound import GROUP, Inbound, start_inbound
+from meantime.pipelines.buffer.kafka_target import KafkaTarget, has_topic
 from meantime.pipelines.buffer.model import Endpoint, buffer_name
 from meantime.pipelines.buffer.outbound import Outbound, Target, run_until_stopped
+from meantime.pipelines.event_types import postgres_storages  # noqa: F401 - both halves may need it
 from meantime.pipelines.event_types.layout import default_storage
 from meantime.pipelines.spark.broker import Broker, client_of
 from meantime.pipelines.spark.meters import BufferLateness
@@ -75,8 +81,6 @@ def prepare(client: Client, options: BufferOptions) -> None:
 
 
 def _check_end(client: Client, end: Endpoint, option: str, postgres: str | None) -> None:
-    from meantime.pipelines.buffer.kafka_target import has_topic
-
     if end.is_event_type:
         try:
             client.event_type(end.name)
@@ -92,11 +96,7 @@ def _check_end(client: Client, end: Endpoint, option: str, postgres: str | None)
 
 def target_of(client: Client, options: BufferOptions) -> Target:
     if options.target.is_event_type:
-        from meantime.pipelines.buffer.event_type_target import EventTypeTarget
-
         return EventTypeTarget(client, options.broker, options.target.name, options.checkpoint / "out")
-    from meantime.pipelines.buffer.kafka_target import KafkaTarget
-
     return KafkaTarget(default_storage(client, options.postgres), options.target.name, options.topic)
 
 
