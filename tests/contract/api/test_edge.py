@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-import uvloop
 from http_server import HOST, HttpServer, open_http_server
 
 from meantime.access.scopes import Identity
@@ -101,12 +100,6 @@ async def raw(server: HttpServer, data: bytes) -> bytes:
         return await asyncio.wait_for(reader.read(), 30.0)
     finally:
         writer.close()
-
-
-@pytest.fixture(scope="module")
-def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
-    """The event loop that nodes use."""
-    return uvloop.EventLoopPolicy()
 
 
 @pytest.fixture

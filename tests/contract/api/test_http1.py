@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvloop
 from http_server import HOST, HttpServer, open_http_server
 
 from meantime.api.bodies import raw
@@ -97,12 +96,6 @@ ROUTES = [
     Route("GET", "/patient", None, patient, {200: None}),
 ]
 LIMITS = HttpLimits(max_body_bytes=1 << 20, max_bodies_bytes=1 << 20, max_connections=8, stop_timeout=3)
-
-
-@pytest.fixture(scope="module")
-def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
-    """The event loop that nodes use."""
-    return uvloop.EventLoopPolicy()
 
 
 @pytest.fixture(autouse=True)

@@ -11,19 +11,12 @@ import h2.connection
 import h2.events
 import httpx
 import pytest
-import uvloop
 from http_server import HOST, HttpServer, open_http_server
 from test_http1 import FLOODS, LIMITS, ROUTES, WITHIN, Held
 from tls_nodes import make_certificate
 
 from meantime.api.http.limits import HttpLimits
 from meantime.api.http.tls import TlsFiles
-
-
-@pytest.fixture(scope="module")
-def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
-    """The event loop that nodes use."""
-    return uvloop.EventLoopPolicy()
 
 
 @pytest.fixture(autouse=True)
