@@ -17,6 +17,7 @@ from meantime.api.rights import (
     PRODUCER,
     READ_ALL,
     READER_OR_PUBLISHER,
+    TIMER_SETTER,
     TOPIC_MAKER,
     TOPIC_VIEWER,
     TOPICS_VIEWER,
@@ -36,11 +37,13 @@ ENOUGH: dict[str, tuple[str, ...]] = {
     MESSAGE_READER.text: ("produce:owners",),
     READ_ALL.text: ("read:{event_type}",),
     READER_OR_PUBLISHER.text: ("read:{name}", "publish:{name}"),
+    TIMER_SETTER.text: ("timers callback:{kafka_topic}",),
     TOPIC_MAKER.text: ("admin",),
     TOPICS_VIEWER.text: ANY_TOPIC,
     TOPIC_VIEWER.text: ("produce:anybody", "consume:{topic}"),
 }
-"""Scopes each of which is enough, for rights that are more than a verb and a name in the path."""
+"""Scopes each of which is enough, for rights that are more than a verb and a name in the path; with a space between, those
+that are enough together."""
 
 OF_ANY_NAME = {KNOWN.text: EVERY, TOPICS_VIEWER.text: ["produce:x", "consume:x"], TOPIC_VIEWER.text: ["produce:x"]}
 """Scopes that are enough whatever their name is."""
@@ -78,7 +81,7 @@ def test_a_key_with_the_scope_of_a_row_may(world: ApiWorld, document: dict[str, 
     for route, scope in guarded():
         for one in enough(scope):
             request = request_of(world, route)
-            key = world.key(filled(one, world, request))
+            key = world.key(*filled(one, world, request).split())
             status = asked(world, document, route, request, key)
             if not 200 <= status < 300:
                 failures.append(f"{route.method} {route.path} with {one}: {status}")
@@ -153,7 +156,7 @@ def enough(scope: Scope) -> tuple[str, ...]:
 
 def others(scope: Scope) -> list[str]:
     """Every scope but those that are enough; where a name matters, that of something else."""
-    verbs = {one.partition(":")[0] for one in enough(scope)}
+    verbs = {part.partition(":")[0] for one in enough(scope) for part in one.split()}
     of_any_name = {one.partition(":")[0] for one in OF_ANY_NAME.get(scope.text, ())}
     left = [one for one in EVERY if one.partition(":")[0] not in verbs]
     return left + [f"{verb}:something-else" for verb in sorted(verbs - of_any_name) if verb in NAMED]
@@ -161,7 +164,7 @@ def others(scope: Scope) -> list[str]:
 
 def filled(text: str, world: ApiWorld, request: ApiRequest) -> str:
     event_type = world.committing[2]["event_type"] if request.names.get("id") == world.committing[0] else world.read
-    return text.format(event_type=event_type, **request.names)
+    return text.format(event_type=event_type, kafka_topic=world.kafka_topic, **request.names)
 
 
 def asked(world: ApiWorld, document: dict[str, Any], route: Route, request: ApiRequest, key: dict[str, str]) -> int:
