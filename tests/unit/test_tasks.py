@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from meantime import tasks as background
-from meantime.tasks import running
+from meantime.tasks import SharedCalls, running
 
 
 class Deaf:
@@ -60,3 +60,46 @@ async def test_what_has_ended_before_is_told_as_it_ended() -> None:
     assert outcomes[0] == 7
     assert isinstance(outcomes[1], ValueError)
     assert await background.end() == []
+
+
+class Asked:
+    """A call that takes until it is let go, and counts how often it was made."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.let_go = asyncio.Event()
+
+    async def call(self, name: str) -> str:
+        self.names.append(name)
+        await self.let_go.wait()
+        if name == "bad":
+            raise ValueError(name)
+        return name.upper()
+
+
+async def test_those_who_ask_for_the_same_at_once_share_one_call_and_its_answer() -> None:
+    asked = Asked()
+    shared = SharedCalls(asked.call)
+    asking = [asyncio.create_task(shared.ask(name)) for name in ("a", "a", "b", "a", "bad", "bad")]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    asked.let_go.set()
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    assert asked.names == ["a", "b", "bad"]
+    assert [type(answers[0]), *answers[1:4]] == [asyncio.CancelledError, "A", "B", "A"]
+    assert [str(answer) for answer in answers[4:]] == ["bad", "bad"]
+    assert await shared.ask("a") == "A"
+    assert asked.names[-1] == "a"
+
+
+async def test_who_asks_after_a_change_gets_an_answer_of_after_it() -> None:
+    asked = Asked()
+    shared = SharedCalls(asked.call)
+    before = asyncio.create_task(shared.ask("a"))
+    await asyncio.sleep(0)
+    shared.forget("a")
+    after = asyncio.create_task(shared.ask("a"))
+    await asyncio.sleep(0)
+    asked.let_go.set()
+    assert [await before, await after] == ["A", "A"]
+    assert asked.names == ["a", "a"]
