@@ -47,7 +47,7 @@ class Driver:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def stop(self, within: float = 60) -> int:
+    def stop(self, within: float = 240) -> int:
         """SIGTERM as soon as it has ears for it, and what it exits with."""
         wait_for(self._listens)
         self._process.send_signal(signal.SIGTERM)

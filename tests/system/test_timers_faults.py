@@ -223,7 +223,7 @@ class Still:
 
 @pytest.fixture(scope="module")
 def still(site) -> Iterator[Still]:
-    assert _joined(site, until=time.time() + 120), "the Spark job does not take requests in"
+    assert _joined(site, until=time.time() + 400), "the Spark job does not take requests in"
     for ahead_s in (20, 40, 80):  # as far as a busy machine needs it
         topic, count, first = site.new_topic(), 2000, _opening(HANDED_OUT_S + ahead_s)
         for number in range(count):
