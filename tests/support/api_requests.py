@@ -96,12 +96,12 @@ def _claims(world: ApiWorld) -> list[ApiRequest]:
 
 
 def _timers(world: ApiWorld) -> list[ApiRequest]:
-    timer = {"at": int(time()) + 3600, "callback_topic": world.kafka_topic}
+    timer = {"at": int(time()) + 3600, "callback_topic": world.callback_topic}
     return [ApiRequest(body=timer), ApiRequest(body={"timers": [timer]}, about="body.timers")]
 
 
 def _timer(world: ApiWorld) -> list[ApiRequest]:
-    timer = {"at": int(time()) + 3600, "callback_topic": world.kafka_topic}
+    timer = {"at": int(time()) + 3600, "callback_topic": world.callback_topic}
     return [ApiRequest({"token": world.make("POST", "/timers", timer)["token"]})]
 
 

@@ -81,8 +81,17 @@ class ApiWorld:
         return str(self.make("GET", f"/event-types/{self.switched}/switches")[0]["id"])
 
     @cached_property
-    def kafka_topic(self) -> str:
-        name = new_name("adopted")
+    def callback_topic(self) -> str:
+        """One that timers may write into."""
+        return self.kafka_topic("callbacks")
+
+    @cached_property
+    def adopted_topic(self) -> str:
+        """One that an event type may take over; then it is no callback topic any more."""
+        return self.kafka_topic("adopted")
+
+    def kafka_topic(self, purpose: str) -> str:
+        name = new_name(purpose)
         admin = AdminClient({"bootstrap.servers": self.places.kafka[0]})
         admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])[name].result(30)
         return name

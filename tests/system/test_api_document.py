@@ -48,7 +48,9 @@ RULES: dict[str, Rule] = {
     f"{EVENT_TYPE} body.default_statistic.read_parallelism": Rule("the number of partitions is fixed", instead=[1, 2]),
     f"{EVENT_TYPE} body.default_statistic.write_parallelism": Rule("the number of partitions is fixed", instead=[1, 2]),
     f"{EVENT_TYPE} body.compatibility_mode": Rule("compatible stays so", instead=[None, "none", "forward", "compatible"]),
-    "POST /event-types body.adopt_topic": Rule("the topic has to be there", instead=lambda world: [None, world.kafka_topic]),
+    "POST /event-types body.adopt_topic": Rule(
+        "the topic has to be there", instead=lambda world: [None, world.adopted_topic]
+    ),
     "POST /event-types/{name}/shifted-cursors body[].shift": Rule("before the beginning is nothing", instead=[None, 10**17]),
     "POST /subscriptions body.initial_cursors": Rule("one for each partition", instead=[]),
     f"{SUBSCRIPTION} body.owning_application": Rule(KEPT, instead=[]),

@@ -37,7 +37,7 @@ ENOUGH: dict[str, tuple[str, ...]] = {
     MESSAGE_READER.text: ("produce:owners",),
     READ_ALL.text: ("read:{event_type}",),
     READER_OR_PUBLISHER.text: ("read:{name}", "publish:{name}"),
-    TIMER_SETTER.text: ("timers callback:{kafka_topic}",),
+    TIMER_SETTER.text: ("timers callback:{callback_topic}",),
     TOPIC_MAKER.text: ("admin",),
     TOPICS_VIEWER.text: ANY_TOPIC,
     TOPIC_VIEWER.text: ("produce:anybody", "consume:{topic}"),
@@ -164,7 +164,7 @@ def others(scope: Scope) -> list[str]:
 
 def filled(text: str, world: ApiWorld, request: ApiRequest) -> str:
     event_type = world.committing[2]["event_type"] if request.names.get("id") == world.committing[0] else world.read
-    return text.format(event_type=event_type, kafka_topic=world.kafka_topic, **request.names)
+    return text.format(event_type=event_type, callback_topic=world.callback_topic, **request.names)
 
 
 def asked(world: ApiWorld, document: dict[str, Any], route: Route, request: ApiRequest, key: dict[str, str]) -> int:

@@ -128,10 +128,11 @@ def family(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        # A thread may end while its process is looked at.
-        with suppress(FileNotFoundError, ProcessLookupError):
-            yield from map(int, (task / "children").read_text().split())
+    # A process may end while it is looked at, and a thread of it as well.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                yield from map(int, (task / "children").read_text().split())
 
 
 @pytest.fixture(scope="module")
