@@ -85,13 +85,11 @@ class Site:
         """A process and those that it has started stand still meanwhile."""
         pids = family(self.stack.pid(name))
         print("stopping", name, pids)
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        _signal(pids, signal.SIGSTOP)
         try:
             yield
         finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+            _signal(pids, signal.SIGCONT)
 
     def leader(self) -> str:
         return self.http.get("/timers/status").json()["oscillator"]["leader"]
@@ -120,6 +118,13 @@ class Site:
             quiet_since = time.monotonic() if more else quiet_since
         consumer.close()
         return found
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    """To those that are still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def family(pid: int) -> list[int]:
