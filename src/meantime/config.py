@@ -94,7 +94,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     timers_shares: Annotated[int, _about("Partitions of timer-due, where it is created: dispatchers share them.", ge=1)] = 4
     timers_request_partitions: Annotated[int, _about("Partitions of timer-request, where it is created.", ge=1)] = 2
 
-    max_streams: Annotated[int, _about("Most event streams open at once on this node.", ge=1)] = 512
+    max_streams: Annotated[int, _about("Most event streams open at once on this node.", ge=1)] = 4096
 
     log_level: Annotated[str, _about("debug, info, warning or error.", pattern="^(debug|info|warning|error)$")] = "info"
     log_format: Annotated[str, _about("json, or console for people.", pattern="^(json|console)$")] = "json"

@@ -8,6 +8,7 @@ offsets of one partition, as the bytes that they are.
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -46,15 +47,32 @@ TopicPlace = tuple[str, int, int]
 """Topic, partition, and the offset to read next."""
 
 
+class Mark(Enum):
+    """What a consumer says of a partition between its records."""
+
+    END = "end"
+    """Everything that there is has been read."""
+    LOST = "lost"
+    """The next record is not there any more."""
+    FAILED = "failed"
+    """Something else is wrong; Kafka's client may get over it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Records `first`, `first + 1` … of a partition. Without values it says that nothing is left before `first`."""
+    """Records `first`, `first + 1` … of a partition. Without values it says that nothing is left before `first`, or what its
+    mark says."""
 
     topic: str
     partition: int
     first: int
     values: list[bytes]
-    lost: bool = False
+    mark: Mark | None = None
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record."""
+        return self.first + len(self.values)
 
 
 class Stamped(bytes):
@@ -72,16 +90,18 @@ def stamped(value: bytes, written_at_ms: int) -> Stamped:
 class RunReader:
     """A consumer of one storage. Its calls may block and belong into threads; one `take` at a time."""
 
-    def __init__(self, storage: Storage, foreign: Iterable[str] = (), *, timed: bool = False) -> None:
+    def __init__(self, storage: Storage, *, timed: bool = False) -> None:
         self._storage_id = storage.id
-        self._foreign = frozenset(foreign)
+        self._foreign: set[str] = set()
         self._timed = timed
         try:
             self._consumer = Consumer(client_config(storage) | SETTINGS | {"group.id": "meantime"})
         except KafkaException as error:
             raise StorageUnavailable(f"storage {storage.id!r} cannot be read: {error}", storage_id=storage.id) from error
 
-    def add(self, places: Sequence[TopicPlace]) -> None:
+    def add(self, places: Sequence[TopicPlace], foreign: Iterable[str] = ()) -> None:
+        """Read on from these places too; `foreign` are topics that others have written."""
+        self._foreign.update(foreign)
         self._consumer.incremental_assign([TopicPartition(*place) for place in places])
 
     def remove(self, places: Sequence[tuple[str, int]]) -> None:
@@ -125,11 +145,11 @@ class RunReader:
     def _mark(self, message: Any, error: KafkaError) -> list[Run]:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if error.code() == KafkaError._PARTITION_EOF:
-            return [Run(topic, partition, offset, [])]
+            return [Run(topic, partition, offset, [], Mark.END)]
         if error.code() in _LOST:
-            return [Run(topic, partition, offset, [], lost=True)]
+            return [Run(topic, partition, offset, [], Mark.LOST)]
         log.warning("reading_disturbed", storage=self._storage_id, topic=topic, partition=partition, error=error.str())
-        return []
+        return [] if topic is None else [Run(topic, partition, offset, [], Mark.FAILED)]
 
     def _readable(self, run: Run) -> Run:
         if run.topic not in self._foreign or not run.values:

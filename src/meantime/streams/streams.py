@@ -28,7 +28,7 @@ from meantime.streams.catalog.storages import Storages
 from meantime.streams.catalog.timeline_topics import TimelineTopics
 from meantime.streams.publishing.opening import OpenPublisher, open_publisher
 from meantime.streams.publishing.publisher import Publisher
-from meantime.streams.reading.reader import Reading, open_reading
+from meantime.streams.reading.reader import MOST_STREAMS, Reading, open_reading
 from meantime.streams.subscriptions.subscriptions import Subscriptions, open_subscriptions
 from meantime.streams.switching.retention import Retention
 from meantime.streams.switching.switches import Switches
@@ -50,7 +50,7 @@ class StreamsOptions:
     publish_wait_for: float = 30.0
     barrier_for: float = 15.0
     min_retention_ms: int = 3_600_000
-    max_streams: int = 512
+    max_streams: int = MOST_STREAMS
     trusted: Callable[[], bool] = lambda: True
 
 

@@ -1,32 +1,36 @@
 """The events of some partitions, in order, over all their timelines and clusters, for as long as they are wanted.
 
 Each partition is read along its timelines. A border is exact: nothing beyond a closed timeline's last offset is delivered,
-and the next timeline begins after it. Consumers for the next timelines are opened ahead, so that crossing a border costs
-nothing; a timeline that a switch has just made is noticed through the catalog while the stream stays open.
+and the next timeline begins after it.
+
+    behind: consumers of the stream's own ──has read everything──► at the end: follows the node's tail
+                     ▲                                                            │
+                     └────── was too slow, or the tail cannot go on ──────────────┘
+
+While it is behind, consumers for the next timelines are opened ahead, so that crossing a border costs nothing; a timeline
+that a switch has just made is noticed through the catalog while the stream stays open.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 
-import structlog
-
-from meantime.errors import NotFound, Unavailable
-from meantime.kafka.consumer import Run, TopicPlace
+from meantime.kafka.consumer import Mark, Run, TopicPlace
 from meantime.streams.catalog.catalog import Catalog, CatalogEntry
-from meantime.streams.cursors import Cursor, last_offset, partition_timelines
+from meantime.streams.cursors import Cursor
 from meantime.streams.model import PartitionKey, Timeline
+from meantime.streams.reading.consumer_slots import ConsumerSlots
+from meantime.streams.reading.followed_timelines import FollowedTimelines
 from meantime.streams.reading.shared_consumer import PartitionProgress, SharedConsumer
-from meantime.supervision import supervised
-from meantime.tasks import TaskSet, start
+from meantime.streams.reading.tail import Tails
+from meantime.streams.reading.tail_partition import TailFollower
+from meantime.streams.reading.timeline_watch import TimelineWatches
+from meantime.tasks import TaskSet
 
-log = structlog.get_logger(__name__)
-
-RETRY_EVERY = 0.5
-AHEAD = 3
-"""How many further timelines have their consumers opened before anybody gets there."""
+FOLLOW_AGAIN_AFTER = 5.0
+"""How long a partition that was too slow for the tail reads for itself, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,65 +53,38 @@ class Received:
     gone: list[str] = field(default_factory=list)
 
 
-class FollowedTimelines:
-    """An event type's timelines as they are known now, and how far each partition has been read along them."""
+@dataclass(frozen=True, slots=True)
+class NodeReading:
+    """What the sources of a node share."""
 
-    def __init__(self, entry: CatalogEntry) -> None:
-        self.partitions: dict[PartitionKey, PartitionProgress] = {}
-        self.watch: asyncio.Task[None] | None = None
-        self.learn(entry)
-
-    def learn(self, entry: CatalogEntry) -> None:
-        self.entry = entry
-        self._by_order = {timeline.order: timeline for timeline in entry.timelines}
-
-    @property
-    def first_order(self) -> int:
-        return self.entry.timelines[0].order
-
-    def timeline(self, order: int) -> Timeline:
-        return self._by_order[order]
-
-    def last(self, progress: PartitionProgress) -> int | None:
-        """Where the timeline that the partition is in ends; None while it is active."""
-        return last_offset(self._by_order[progress.order], progress.key[1])
-
-    def ahead(self, progress: PartitionProgress) -> list[Timeline]:
-        """The timeline that the partition is in, and those that come next; empty ones are stepped over."""
-        partition = progress.key[1]
-        current = self.timeline(progress.order)
-        further = [
-            timeline
-            for timeline in self.entry.timelines
-            if timeline.order > progress.order and not timeline.deleted and last_offset(timeline, partition) != -1
-        ]
-        return [current, *further[:AHEAD]]
-
-    def is_same(self, entry: CatalogEntry) -> bool:
-        """Whether it is still that event type and not another one of the same name."""
-        return entry.event_type.created_at_ms == self.entry.event_type.created_at_ms
+    catalog: Catalog
+    threads: Executor
+    tasks: TaskSet
+    slots: ConsumerSlots
+    tails: Tails
+    watches: TimelineWatches
 
 
 class EventSource:
-    def __init__(self, catalog: Catalog, threads: Executor, tasks: TaskSet, *, timed: bool = False) -> None:
-        self._catalog = catalog
-        self._threads = threads
-        self._tasks = tasks
+    def __init__(self, node: NodeReading, *, timed: bool = False) -> None:
+        self._node = node
         self._timed = timed
         self._followed: dict[str, FollowedTimelines] = {}
         self._consumers: dict[tuple[str, int], SharedConsumer] = {}
         self._waiting: deque[tuple[SharedConsumer, list[Run]]] = deque()
+        self._tail_news: list[TailFollower] = []
         self._news = asyncio.Event()
         self._gone: list[str] = []
         self._lost: list[PartitionKey] = []
         self._closed = False
 
-    async def add(self, starts: dict[PartitionKey, Cursor]) -> None:
-        """Read these partitions too, each from the event after its cursor."""
+    async def add(self, starts: dict[PartitionKey, Cursor], at_end: Collection[PartitionKey] = ()) -> None:
+        """Read these partitions too, each from the event after its cursor; those `at_end` have nothing to catch up with."""
         partitions = []
         for key, cursor in starts.items():
             followed = await self._follow_timelines(key[0], cursor.order)
-            progress = PartitionProgress(key, cursor.order or followed.first_order, cursor.offset)
+            order = cursor.order or followed.first_order
+            progress = PartitionProgress(key, order, cursor.offset, caught_up=key in at_end)
             followed.partitions[key] = progress
             self._cross_borders(followed, progress)
             partitions.append(progress)
@@ -122,10 +99,11 @@ class EventSource:
             progress = followed.partitions.pop(key, None) if followed is not None else None
             if followed is None or progress is None or self._closed:
                 continue
+            self._leave_tail(followed, progress)
             for order in list(progress.consumers):
                 self._detach(followed, progress, order)
-            if not followed.partitions and followed.watch is not None:
-                followed.watch.cancel()
+            if not followed.partitions:
+                self._node.watches.leave(key[0], self)
                 del self._followed[key[0]]
 
     async def next(self, wait_for: float) -> Received:
@@ -147,6 +125,9 @@ class EventSource:
                 self._accept(consumer, run, received, moved)
             consumer.regulate()
             consumer.processed()
+        followers, self._tail_news = self._tail_news, []
+        for follower in followers:
+            self._accept_from_tail(follower, received, moved)
         self._arrange(list(moved))
         return received
 
@@ -156,16 +137,12 @@ class EventSource:
     def close(self) -> None:
         """Leave everything; consumers are closed a moment later by their own tasks."""
         self._closed = True
-        for followed in self._followed.values():
-            if followed.watch is not None:
-                followed.watch.cancel()
-        for consumer in {
-            consumer
-            for followed in self._followed.values()
-            for progress in followed.partitions.values()
-            for consumer in progress.consumers.values()
-        }:
-            consumer.leave()
+        for name, followed in self._followed.items():
+            self._node.watches.leave(name, self)
+            for progress in followed.partitions.values():
+                self._leave_tail(followed, progress)
+                for consumer in progress.consumers.values():
+                    consumer.leave()
 
     # Delivering
 
@@ -177,6 +154,26 @@ class EventSource:
             progress.held.setdefault(order, []).append(run)
             consumer.held_bytes += sum(map(len, run.values))
             return
+        self._advance(progress, run, received, moved)
+        progress.caught_up = run.mark is Mark.END and order == progress.order
+        if progress.caught_up:
+            moved.add(progress)
+
+    def _accept_from_tail(self, follower: TailFollower, received: Received, moved: set[PartitionProgress]) -> None:
+        followed = self._followed.get(follower.key[0])
+        progress = followed.partitions.get(follower.key) if followed is not None else None
+        if progress is None or progress.tail is not follower:
+            return
+        for run in follower.take():
+            if follower.order == progress.order:
+                self._advance(progress, run, received, moved)
+        if follower.fallen:
+            progress.tail, progress.caught_up, progress.slow = None, False, True
+            asyncio.get_running_loop().call_later(FOLLOW_AGAIN_AFTER, self._no_longer_slow, progress)
+            moved.add(progress)
+
+    def _advance(self, progress: PartitionProgress, run: Run, received: Received, moved: set[PartitionProgress]) -> None:
+        """Deliver a run of the timeline that the partition is in, and step over the border if that is reached."""
         followed = self._followed[progress.key[0]]
         self._deliver(followed, progress, run, received)
         if progress.reached == followed.last(progress) and self._cross_borders(followed, progress):
@@ -184,28 +181,22 @@ class EventSource:
             self._release(followed, progress, received)
 
     def _deliver(self, followed: FollowedTimelines, progress: PartitionProgress, run: Run, received: Received) -> None:
-        if run.lost:
+        if run.mark is Mark.LOST:
             received.lost.append(progress.key)
+        if run.mark in (Mark.LOST, Mark.FAILED):
             return
         last = followed.last(progress)
         first = max(run.first, progress.reached + 1)
-        end = run.first + len(run.values)
-        if last is not None:
-            end = min(end, last + 1)
+        end = run.end if last is None else min(run.end, last + 1)
         if first < end:
-            whole = first == run.first and end == run.first + len(run.values)
+            whole = first == run.first and end == run.end
             values = run.values if whole else run.values[first - run.first : end - run.first]
             received.chunks.append(EventChunk(progress.key, progress.order, first, values))
-        seen = run.first + len(run.values) - 1
+        seen = run.end - 1
         progress.reached = max(progress.reached, seen if last is None else min(seen, last))
 
     def _cross_borders(self, followed: FollowedTimelines, progress: PartitionProgress) -> bool:
-        """Step over the borders that have been reached; whether there was one."""
-        last = followed.last(progress)
-        reached = progress.reached if last is None else min(progress.reached, last)
-        settled = partition_timelines(followed.entry.timelines, progress.key[1]).settled(Cursor(progress.order, reached))
-        crossed = settled.order != progress.order
-        progress.order, progress.reached = settled.order, settled.offset
+        crossed = followed.cross_borders(progress)
         if followed.timeline(progress.order).deleted:
             self._lost.append(progress.key)
             self._news.set()
@@ -223,14 +214,15 @@ class EventSource:
                 return
             progress.held.pop(order, None)
 
-    # Consumers
+    # The tail, and consumers
 
     def _arrange(self, partitions: list[PartitionProgress]) -> None:
-        """Give each partition its consumers: for where it is and for what comes next; take it off those behind it."""
+        """Let each partition follow the tail, or give it its consumers: for where it is and for what comes next; take it off
+        those behind it."""
         additions: dict[SharedConsumer, list[tuple[PartitionProgress, int, TopicPlace]]] = {}
         for progress in partitions:
             followed = self._followed[progress.key[0]]
-            for timeline in followed.ahead(progress):
+            for timeline in () if self._at_tail(followed, progress) else followed.ahead(progress):
                 if timeline.order not in progress.consumers and not timeline.deleted:
                     first = progress.reached + 1 if timeline.order == progress.order else 0
                     place = (timeline.topic, progress.key[1], first)
@@ -238,19 +230,50 @@ class EventSource:
         for consumer, added in additions.items():
             consumer.add(added)
         for progress in partitions:
-            for order in [order for order in progress.consumers if order < progress.order]:
+            for order in [order for order in progress.consumers if order < progress.order or progress.tail is not None]:
                 self._detach(self._followed[progress.key[0]], progress, order)
             for consumer in progress.consumers.values():
                 consumer.regulate()
 
+    def _at_tail(self, followed: FollowedTimelines, progress: PartitionProgress) -> bool:
+        """Whether the partition follows the tail, which it begins to do if it can."""
+        if progress.tail is not None:
+            if progress.tail.order == progress.order:
+                return True
+            self._leave_tail(followed, progress)
+        timeline = followed.timeline(progress.order)
+        if not progress.caught_up or progress.slow or timeline.closed:
+            return False
+        follower = TailFollower(progress.key, progress.order, (timeline.topic, progress.key[1]), self._tail_has_news)
+        storage, foreign = self._node.catalog.storage(timeline.storage_id), followed.is_foreign(timeline)
+        if not self._node.tails.attach(storage, follower, progress.reached + 1, timed=self._timed, foreign=foreign):
+            progress.caught_up = False  # the tail is further; at its next end this one may be as far
+            return False
+        progress.tail = follower
+        return True
+
+    def _leave_tail(self, followed: FollowedTimelines, progress: PartitionProgress) -> None:
+        if progress.tail is not None:
+            follower, progress.tail = progress.tail, None
+            self._node.tails.detach(followed.timeline(follower.order).storage_id, follower, timed=self._timed)
+
+    def _tail_has_news(self, follower: TailFollower) -> None:
+        self._tail_news.append(follower)
+        self._news.set()
+
+    def _no_longer_slow(self, progress: PartitionProgress) -> None:
+        progress.slow = False
+        followed = self._followed.get(progress.key[0])
+        if not self._closed and followed is not None and followed.partitions.get(progress.key) is progress:
+            self._arrange([progress])
+
     def _consumer(self, followed: FollowedTimelines, timeline: Timeline) -> SharedConsumer:
         key = (timeline.event_type, timeline.order)
         if key not in self._consumers:
-            consumer = self._consumers[key] = SharedConsumer(self._threads, self._receive)
-            adopted = followed.entry.event_type.adopt_topic
-            foreign = [timeline.topic] if timeline.topic == adopted else []
-            storage = self._catalog.storage(timeline.storage_id)
-            self._tasks.start(consumer.run(storage, foreign, timed=self._timed), f"consumer {key[0]} {key[1]}")
+            consumer = self._consumers[key] = SharedConsumer(self._node.threads, self._node.slots, self._receive)
+            foreign = [timeline.topic] if followed.is_foreign(timeline) else []
+            storage = self._node.catalog.storage(timeline.storage_id)
+            self._node.tasks.start(consumer.run(storage, foreign, timed=self._timed), f"consumer {key[0]} {key[1]}")
         return self._consumers[key]
 
     def _detach(self, followed: FollowedTimelines, progress: PartitionProgress, order: int) -> None:
@@ -268,15 +291,24 @@ class EventSource:
 
     async def _follow_timelines(self, name: str, order: int) -> FollowedTimelines:
         """The timelines of an event type, known up to `order` at least."""
-        entry = await self._catalog.entry(name)
+        entry = await self._node.catalog.entry(name)
         followed = self._followed.get(name)
         if followed is None:
-            followed = self._followed[name] = FollowedTimelines(entry)
-            following = supervised(partial(self._follow, name, followed), "timelines of an event type", name)
-            followed.watch = start(following, f"timelines of {name}")
+            followed = self._followed[name] = FollowedTimelines(self._node.watches.listen(name, entry, self))
         elif order > followed.entry.active.order:
             self._learn(followed, entry)
         return followed
+
+    def timelines_changed(self, name: str, entry: CatalogEntry | None) -> None:
+        followed = self._followed.get(name)
+        if followed is None or self._closed:
+            return
+        if entry is not None and followed.is_same(entry):
+            self._learn(followed, entry)
+        else:
+            self._node.watches.leave(name, self)
+            self._gone.append(name)
+            self._news.set()
 
     def _learn(self, followed: FollowedTimelines, entry: CatalogEntry) -> None:
         self._become_real(followed, entry)
@@ -284,22 +316,6 @@ class EventSource:
         for progress in followed.partitions.values():
             self._cross_borders(followed, progress)
         self._arrange(list(followed.partitions.values()))
-
-    async def _follow(self, name: str, followed: FollowedTimelines) -> None:
-        while True:
-            try:
-                await self._catalog.wait_for_change(name, followed.entry.timelines)
-                entry = await self._catalog.entry(name)
-            except NotFound:
-                break
-            except Unavailable:
-                await asyncio.sleep(RETRY_EVERY)
-                continue
-            if not followed.is_same(entry):
-                break
-            self._learn(followed, entry)
-        self._gone.append(name)
-        self._news.set()
 
     def _become_real(self, followed: FollowedTimelines, entry: CatalogEntry) -> None:
         """A fake timeline gets its number at its first switch; its topic, and who reads it, stay the same."""
@@ -313,3 +329,5 @@ class EventSource:
         for progress in followed.partitions.values():
             progress.order = real.order
             progress.consumers = {real.order: consumer} if consumer is not None and progress.consumers else {}
+            if progress.tail is not None:
+                progress.tail.order = real.order

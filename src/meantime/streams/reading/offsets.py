@@ -1,7 +1,11 @@
-"""Where the timelines of an event type begin and end right now: asked of Kafka as far as a question needs it, once each."""
+"""Where the timelines of an event type begin and end right now: asked of Kafka as far as a question needs it, once each, and
+once for all who want to know the same at the same time."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from meantime.errors import NotFound
 from meantime.kafka.admin import Admin, Admins
@@ -18,18 +22,69 @@ class PartitionState:
     unconsumed: int | None = None
 
 
+class OffsetLookups:
+    """The questions of a node. An answer is never older than its question: who asks while one is on its way shares the
+    next."""
+
+    def __init__(self, catalog: Catalog, admins: Admins) -> None:
+        self._catalog = catalog
+        self._admins = admins
+        self._asked: dict[tuple[str, str, str], asyncio.Task[list[int]]] = {}
+        self._next: dict[tuple[str, str, str], asyncio.Task[list[int]]] = {}
+
+    async def starts(self, timeline: Timeline) -> list[int]:
+        return await self._ask("starts", timeline, self._admin(timeline).start_offsets)
+
+    async def ends(self, timeline: Timeline) -> list[int]:
+        return await self._ask("ends", timeline, self._admin(timeline).end_offsets)
+
+    async def _ask(
+        self, what: str, timeline: Timeline, ask: Callable[[str, int], Coroutine[Any, Any, list[int]]]
+    ) -> list[int]:
+        key = (what, timeline.storage_id, timeline.topic)
+        task = self._next.get(key)
+        if task is None:
+            asking = self._ask_after(self._asked.get(key), key, partial(ask, timeline.topic, timeline.partitions))
+            task = self._next[key] = asyncio.create_task(asking, name=f"{what} of {timeline.topic}")
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def _ask_after(
+        self,
+        before: "asyncio.Task[list[int]] | None",
+        key: tuple[str, str, str],
+        ask: Callable[[], Coroutine[Any, Any, list[int]]],
+    ) -> list[int]:
+        if before is not None:
+            await asyncio.wait([before])
+        task = self._asked[key] = self._next.pop(key)
+        try:
+            return await ask()
+        finally:
+            if self._asked.get(key) is task:
+                del self._asked[key]
+
+    def _admin(self, timeline: Timeline) -> Admin:
+        return self._admins.of(self._catalog.storage(timeline.storage_id))
+
+
 class TimelineOffsets:
     """What is known of one event type during one request."""
 
-    def __init__(self, entry: CatalogEntry, catalog: Catalog, admins: Admins) -> None:
+    def __init__(self, entry: CatalogEntry, lookups: OffsetLookups) -> None:
         self.entry = entry
-        self._catalog = catalog
-        self._admins = admins
+        self._lookups = lookups
         self._starts: dict[int, list[int]] = {}
         self._ends: list[int] | None = None
 
     async def end(self, partition: int) -> Cursor:
         return (await self._track(partition)).newest()
+
+    def at_end(self, partition: int, cursor: Cursor) -> bool:
+        """Whether nothing came after the cursor, as far as has been asked."""
+        if self._ends is None or partition >= len(self._ends):
+            return False
+        return cursor == Cursor(self.entry.active.order, self._ends[partition] - 1)
 
     async def readable(self, partition: int, place: Cursor | NamedPosition) -> Cursor:
         """The settled place from which a reader can start; BadCursor where that would lose or skip something."""
@@ -65,8 +120,7 @@ class TimelineOffsets:
 
     async def _track(self, partition: int) -> PartitionTimelines:
         if self._ends is None:
-            active = self.entry.active
-            self._ends = await self._admin(active).end_offsets(active.topic, active.partitions)
+            self._ends = await self._lookups.ends(self.entry.active)
         lows = {order: starts[partition] for order, starts in self._starts.items() if partition < len(starts)}
         high = self._ends[partition] if partition < len(self._ends) else 0
         return partition_timelines(self.entry.timelines, partition, lows=lows, high=high)
@@ -78,11 +132,8 @@ class TimelineOffsets:
         if timeline.deleted:
             return
         try:
-            self._starts[order] = await self._admin(timeline).start_offsets(timeline.topic, timeline.partitions)
+            self._starts[order] = await self._lookups.starts(timeline)
         except NotFound:
             if timeline.latest_offsets is None:
                 raise
             self._starts[order] = [last + 1 for last in timeline.latest_offsets]
-
-    def _admin(self, timeline: Timeline) -> Admin:
-        return self._admins.of(self._catalog.storage(timeline.storage_id))

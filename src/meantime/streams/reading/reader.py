@@ -23,9 +23,12 @@ from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.cursors import Cursor, parse, parse_partition
 from meantime.streams.model import PartitionKey, Timeline
 from meantime.streams.reading.batching import StreamBatcher
-from meantime.streams.reading.event_source import EventSource, Received
+from meantime.streams.reading.consumer_slots import ConsumerSlots
+from meantime.streams.reading.event_source import EventSource, NodeReading, Received
 from meantime.streams.reading.limits import StreamLimits
-from meantime.streams.reading.offsets import TimelineOffsets
+from meantime.streams.reading.offsets import OffsetLookups, TimelineOffsets
+from meantime.streams.reading.tail import Tails
+from meantime.streams.reading.timeline_watch import TimelineWatches
 from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
@@ -33,6 +36,10 @@ log = structlog.get_logger(__name__)
 OPEN_STREAMS = Gauge("meantime_streams_open", "Event streams open on this node.", registry=REGISTRY)
 STREAMED = Counter("meantime_events_streamed_total", "Events sent to readers.", ["event_type"], registry=REGISTRY)
 
+MOST_CONSUMERS = 256
+"""Kafka consumers of streams that are behind; when there are more such streams, they take turns."""
+
+MOST_STREAMS = 4096
 CLOSE_WITHIN = 5.0
 GRACE_FOR = 15.0
 """How long after its timeout a client has to read the rest of its stream."""
@@ -47,35 +54,44 @@ class GivenCursor:
 
 
 class Reading:
-    """What the open streams of a node share: the catalog, the threads that wait for Kafka, and a limit on their number."""
+    """What the open streams of a node share: the catalog, the threads that wait for Kafka, the tails of its storages, and a
+    limit on their number."""
 
     def __init__(self, catalog: Catalog, admins: Admins, threads: ThreadPoolExecutor, max_streams: int) -> None:
         self.catalog = catalog
-        self._admins = admins
+        self._lookups = OffsetLookups(catalog, admins)
         self._threads = threads
         self._max_streams = max_streams
         self._open = 0
         self._tasks = TaskSet()
+        self._node = NodeReading(
+            catalog,
+            threads,
+            self._tasks,
+            ConsumerSlots(MOST_CONSUMERS),
+            Tails(threads, self._tasks),
+            TimelineWatches(catalog),
+        )
 
     async def open_stream(self, name: str, cursors: Sequence[GivenCursor], limits: StreamLimits) -> "EventStream":
         """A stream from these cursors on; without any, from the end of every partition."""
-        begin = await self._starts(await self.catalog.entry(name), cursors)
+        begin, offsets = await self._starts(await self.catalog.entry(name), cursors)
         starts = {(name, partition): cursor for partition, cursor in begin.items()}
         self.enter()
         try:
             source = self.source(timed=limits.written_at)
-            await source.add(starts)
+            await source.add(starts, {key for key, cursor in starts.items() if offsets.at_end(key[1], cursor)})
         except BaseException:
             self.leave()
             raise
         return EventStream(self, name, source, StreamBatcher(starts, limits, _now()), limits)
 
     def offsets(self, entry: CatalogEntry) -> TimelineOffsets:
-        return TimelineOffsets(entry, self.catalog, self._admins)
+        return TimelineOffsets(entry, self._lookups)
 
     def source(self, *, timed: bool = False) -> EventSource:
         """With `timed`, every value knows when it was written."""
-        return EventSource(self.catalog, self._threads, self._tasks, timed=timed)
+        return EventSource(self._node, timed=timed)
 
     async def written_at_ms(self, places: Mapping[PartitionKey, tuple[Timeline, int, int]]) -> dict[PartitionKey, int]:
         """When the events at these places (timeline, partition, offset) were written, as far as Kafka says it in time."""
@@ -102,20 +118,25 @@ class Reading:
         OPEN_STREAMS.dec()
 
     async def finish(self) -> None:
-        """Wait for the consumers of ended streams to be closed."""
+        """Wait for the consumers of ended streams, and the tails, to be closed."""
+        self._node.tails.stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self._tasks.finished()
 
-    async def _starts(self, entry: CatalogEntry, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:
+    async def _starts(
+        self, entry: CatalogEntry, cursors: Sequence[GivenCursor]
+    ) -> tuple[dict[int, Cursor], TimelineOffsets]:
+        offsets = self.offsets(entry)
         try:
-            return await starts(self.offsets(entry), cursors)
+            return await starts(offsets, cursors), offsets
         except CursorsUnavailable:
             # Another node may have shown a timeline that this one has not heard of yet.
             fresh = await self.catalog.reload(entry.event_type.name)
             if fresh.timelines == entry.timelines:
                 raise
-            return await starts(self.offsets(fresh), cursors)
+            offsets = self.offsets(fresh)
+            return await starts(offsets, cursors), offsets
 
 
 class EventStream:
@@ -203,10 +224,10 @@ def _now() -> float:
 
 
 @asynccontextmanager
-async def open_reading(catalog: Catalog, admins: Admins, *, max_streams: int = 512) -> AsyncIterator[Reading]:
-    """Everything a node needs to serve streams. `max_streams` counts low-level streams and subscriptions together; each
-    needs a thread while it waits for Kafka, and for moments more than one while it crosses from cluster to cluster."""
-    with ThreadPoolExecutor(max_workers=2 * max_streams + 8, thread_name_prefix="reading") as threads:
+async def open_reading(catalog: Catalog, admins: Admins, *, max_streams: int = MOST_STREAMS) -> AsyncIterator[Reading]:
+    """Everything a node needs to serve streams. `max_streams` counts low-level streams and subscriptions together. A
+    consumer needs a thread while it waits for Kafka, a stream that follows the tail needs none."""
+    with ThreadPoolExecutor(max_workers=MOST_CONSUMERS + 64, thread_name_prefix="reading") as threads:
         reading = Reading(catalog, admins, threads, max_streams)
         try:
             yield reading

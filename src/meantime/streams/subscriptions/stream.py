@@ -17,12 +17,11 @@ from uuid import UUID
 import structlog
 
 from meantime.coordination.session import Session, SessionState
-from meantime.errors import BadCursor, Conflict, StorageUnavailable, Unavailable
+from meantime.errors import BadCursor, Conflict, MeantimeError, Unavailable
 from meantime.streams.catalog.catalog import CatalogEntry
 from meantime.streams.cursors import Cursor, NamedPosition
 from meantime.streams.model import PartitionKey
 from meantime.streams.reading.event_source import Received
-from meantime.streams.reading.offsets import TimelineOffsets
 from meantime.streams.reading.reader import GRACE_FOR, STREAMED, Reading
 from meantime.streams.subscriptions.model import Subscription, SubscriptionStreamOptions
 from meantime.streams.subscriptions.rules import ConnectedStream, check_free_slot, plan
@@ -181,6 +180,11 @@ class SubscriptionStream:
             async with self._registry.following(self._attention.set):
                 while await self._look_after():
                     await self._until_attention()
+        except Exception:
+            # A node that stops cancels this: what was sent can then still be committed elsewhere.
+            self._over.set()
+            await self._give_all_up()
+            raise
         finally:
             stop_listening()
             self._over.set()
@@ -205,7 +209,7 @@ class SubscriptionStream:
             await self._follow_plan()
         for held in list(self._batcher.partitions.values()):
             if self._over.is_set() or (held.leaving and self._settled(held, now)):
-                await self._give_up(held)
+                await self._give_up(held.key)
         return bool(self._batcher.partitions) or not (self._over.is_set() or self._client_gone)
 
     def _judge(self, now: float) -> None:
@@ -230,25 +234,33 @@ class SubscriptionStream:
         mine = {key for key, stream_id in planned.items() if stream_id == str(self.id)}
         for key, held in self._batcher.partitions.items():
             held.leaving = key not in mine
-        await self._take([key for key in sorted(mine) if key not in self._batcher.partitions and key not in owners])
+        carried = self._carrying_my_id() - self._batcher.partitions.keys()
+        for key in carried - mine:
+            await self._give_up(key)
+        free = [key for key in sorted(mine) if key not in owners or key in carried]
+        await self._take([key for key in free if key not in self._batcher.partitions])
 
     async def _take(self, keys: list[PartitionKey]) -> None:
-        starts: dict[PartitionKey, Cursor] = {}
-        lookups: dict[str, TimelineOffsets] = {}
-        for key in keys:
-            committed = await self._claim(key)
-            if committed is None:
-                continue
-            try:
-                starts[key] = await self._start(lookups, key, committed)
-            except BaseException:
-                await self._registry.give_up(key)
-                raise
-            self._batcher.partitions[key] = HeldPartition(key, committed, starts[key], _now())
-        if starts:
-            await self._source.add(starts)
-            self._log.info("partitions_taken", partitions=[f"{event_type}:{partition}" for event_type, partition in starts])
+        """All at once, each on its own: one that fails keeps no other from being read, and is tried again in a while."""
+        outcomes = await asyncio.gather(*map(self._take_one, keys), return_exceptions=True)
+        taken = [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is True]
+        if taken:
+            self._log.info("partitions_taken", partitions=[f"{event_type}:{partition}" for event_type, partition in taken])
             self._wake()
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        for failure in sorted(failures, key=lambda failure: isinstance(failure, Unavailable)):
+            raise failure
+
+    async def _take_one(self, key: PartitionKey) -> bool:
+        """Claim the partition and begin to read it; whatever fails on the way, it is not left half taken."""
+        try:
+            committed = await self._claim(key)
+            if committed is not None:
+                await self._begin(key, committed)
+        except BaseException:
+            await self._give_up(key)
+            raise
+        return committed is not None
 
     async def _claim(self, key: PartitionKey) -> Cursor | None:
         """Hold the partition in ZooKeeper, then in PostgreSQL, where commits are checked."""
@@ -260,27 +272,39 @@ class SubscriptionStream:
         if committed is None and await self._registry.holds(key, self.id) == number:
             committed = await self._host.store.claim(*claim, forced=True)
         if committed is None:
-            await self._registry.give_up(key)
+            await self._registry.give_up(key, self.id)
         return committed
 
-    async def _start(self, lookups: dict[str, TimelineOffsets], key: PartitionKey, committed: Cursor) -> Cursor:
+    async def _begin(self, key: PartitionKey, committed: Cursor) -> None:
         name, partition = key
-        if name not in lookups:
-            lookups[name] = self._host.reading.offsets(await self._host.reading.catalog.entry(name))
-        offsets = lookups[name]
+        offsets = self._host.reading.offsets(await self._host.reading.catalog.entry(name))
         try:
-            return await offsets.readable(partition, as_known(offsets.entry, committed))
+            place = await offsets.readable(partition, as_known(offsets.entry, committed))
         except BadCursor as unreadable:
             self._log.warning("committed_place_is_gone", event_type=name, partition=partition, why=unreadable.reason)
-            return await offsets.readable(partition, NamedPosition.BEGIN)
+            place = await offsets.readable(partition, NamedPosition.BEGIN)
+        self._batcher.partitions[key] = HeldPartition(key, committed, place, _now())
+        await self._source.add({key: place}, at_end=[key] if offsets.at_end(partition, place) else ())
 
-    async def _give_up(self, held: HeldPartition) -> None:
-        self._batcher.partitions.pop(held.key, None)
-        self._source.drop([held.key])
-        with suppress(StorageUnavailable):
-            await self._host.store.release(self.subscription.id, held.key, self.id)
-        await self._registry.give_up(held.key)
+    async def _give_up(self, key: PartitionKey) -> None:
+        """Hold the partition no longer; what ZooKeeper cannot be told now it is told when it is there again."""
+        self._batcher.partitions.pop(key, None)
+        self._source.drop([key])
+        with suppress(Unavailable):
+            await self._host.store.release(self.subscription.id, key, self.id)
+        await self._registry.give_up(key, self.id)
         self._room.set()
+
+    async def _give_all_up(self) -> None:
+        """Also what carries this stream's id although it was never held."""
+        for key in {*self._batcher.partitions, *self._carrying_my_id()}:
+            with suppress(MeantimeError):
+                await self._give_up(key)
+        with suppress(MeantimeError):
+            await self._leave_registry()
+
+    def _carrying_my_id(self) -> set[PartitionKey]:
+        return {key for key, stream_id in self._registry.owners.items() if stream_id == str(self.id)}
 
     async def _leave_registry(self) -> None:
         """From now on others may plan without this stream; its partitions follow when they are committed."""

@@ -70,13 +70,12 @@ class StreamRegistry:
             await self._session.discard(f"{self._root}/sessions/{sequence}")
 
     async def take(self, key: PartitionKey, stream_id: UUID) -> int | None:
-        """Hold the partition; the number that fences earlier holders off, or None when another stream has it."""
+        """Hold the partition; the number that fences earlier holders off, or None when another stream has it. One that this
+        stream took before without hearing of it is its own."""
         path = self._owner(key)
         await self._session.settle(path)
-        try:
+        with suppress(Conflict):
             await self._session.create(path, str(stream_id).encode(), ephemeral=True)
-        except Conflict:
-            return None
         return await self.holds(key, stream_id)
 
     async def holds(self, key: PartitionKey, stream_id: UUID) -> int | None:
@@ -86,9 +85,10 @@ class StreamRegistry:
             return None
         return node.created_zxid if node.data == str(stream_id).encode() and node.owner == self._session.id else None
 
-    async def give_up(self, key: PartitionKey) -> None:
+    async def give_up(self, key: PartitionKey, stream_id: UUID) -> None:
+        """Nobody else's claim is touched. Without a connection it is done as soon as there is one."""
         with suppress(CoordinationLost):
-            await self._session.discard(self._owner(key))
+            await self._session.discard(self._owner(key), str(stream_id).encode())
 
     @asynccontextmanager
     async def reset(self) -> AsyncIterator[None]:
