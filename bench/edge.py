@@ -104,8 +104,20 @@ class Bench:
     def idle(self) -> None:
         pushes = [f"/topics/{self.topic}-empty/leases?consumer_id=idle-{n}" for n in range(self.options.streams)]
         events = [f"/event-types/{self.event_type}/events?batch_flush_timeout=30"] * self.options.event_streams
-        for name, paths in (("idle push streams", pushes), ("idle event streams", events)):
-            self.tell(name, **uvloop.run(idle_streams(self.url, self.node, paths, rest=10.0)))
+        shared = [f"/subscriptions/{id}/events" for id in self.subscribe(self.options.subscription_streams)]
+        kinds = {"idle push streams": pushes, "idle event streams": events, "idle streams of subscriptions": shared}
+        for name, paths in kinds.items():
+            if paths:
+                self.tell(name, **uvloop.run(idle_streams(self.url, self.node, paths, rest=10.0)))
+
+    def subscribe(self, count: int) -> list[str]:
+        """So many subscriptions of one event type."""
+        ids = []
+        with httpx.Client(base_url=self.url, timeout=60, trust_env=False, verify=False) as http:
+            for number in range(count):
+                document = {"owning_application": f"bench-{number}", "event_types": [self.event_type], "read_from": "end"}
+                ids.append(http.post("/subscriptions", json=document).raise_for_status().json()["id"])
+        return ids
 
     def budget(self) -> None:
         path = f"/event-types/{self.event_type}/events"
@@ -160,8 +172,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="length of one turn of one row")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--streams", type=int, default=2000, help="idle push streams")
-    # Each has a Kafka consumer of its own, so a node takes 512 of them as it comes.
-    parser.add_argument("--event-streams", type=int, default=200, help="idle event streams")
+    parser.add_argument("--event-streams", type=int, default=2000, help="idle event streams")
+    parser.add_argument("--subscription-streams", type=int, default=1000, help="idle streams of subscriptions")
     parser.add_argument("--granian", help="the command, if it is not installed beside this Python")
     parser.add_argument("--stack", type=Path, help="the data directory of a stack that runs, instead of one of its own")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")

@@ -190,14 +190,21 @@ async def open_world(postgres: str, kafka: list[str]) -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def open_reader(
-    world: World, *, max_streams: int = 64, zookeeper: str | None = None, node_id: str = "node-1"
+    world: World,
+    *,
+    max_streams: int = 64,
+    max_consumers: int = 64,
+    zookeeper: str | None = None,
+    node_id: str = "node-1",
 ) -> AsyncIterator[Served]:
     """A node that serves streams and cursors, and with ZooKeeper also subscriptions."""
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(world.uri, size=4))
         listener = await opened.enter_async_context(open_listener(world.uri))
         catalog = Catalog(Store(database), listener)
-        reading = await opened.enter_async_context(open_reading(catalog, Admins(), max_streams=max_streams))
+        reading = await opened.enter_async_context(
+            open_reading(catalog, Admins(), max_streams=max_streams, max_consumers=max_consumers)
+        )
         served = SimpleNamespace(reading=reading, subscriptions=None)
         if zookeeper is not None:
             session = await opened.enter_async_context(open_session(SessionOptions(zookeeper, root=f"/{world.name}")))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
 
 import httpx
@@ -240,3 +241,55 @@ async def test_what_expired_unread_is_stepped_over(world: World, client: httpx.A
     await orders.clean_up(1)
     async with streaming(client, id) as reader:
         assert await reader.numbers(1) == [3]
+
+
+@asynccontextmanager
+async def failing_claims(world: World, id: str, partition: int, sqlstate: str) -> AsyncIterator[None]:
+    """PostgreSQL refuses the claims of one partition, after ZooKeeper has granted them."""
+    database = world.store.database
+    await database.execute(
+        f"""CREATE FUNCTION refuse_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.claim > OLD.claim AND NEW.subscription_id = '{UUID(id)}' AND NEW.partition = {partition} THEN
+            RAISE EXCEPTION 'refused' USING ERRCODE = '{sqlstate}';
+        END IF;
+        RETURN NEW; END $$"""
+    )
+    await database.execute(
+        "CREATE TRIGGER refuse_claim BEFORE UPDATE ON subscription_cursors FOR EACH ROW EXECUTE FUNCTION refuse_claim()"
+    )
+    try:
+        yield
+    finally:
+        await database.execute("DROP FUNCTION refuse_claim CASCADE")
+
+
+async def test_a_claim_that_fails_in_the_middle_is_given_back_and_made_again(
+    world: World, nodes: list[Served], client: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type(partitions=3)
+    id = await subscribe(client, orders)
+    for partition in range(3):
+        await orders.write(partition, partition=partition)
+    subscriptions = nodes[0].subscriptions
+    session_id = subscriptions.session.id
+    async with AsyncExitStack() as opened:
+        async with failing_claims(world, id, 1, sqlstate="57014"):
+            stream = await opened.enter_async_context(streaming(client, id, batch_flush_timeout=1))
+            assert sorted(await stream.numbers(2)) == [0, 2]
+            for _ in range(2):
+                await stream.line()
+        assert await stream.numbers(1) == [1]
+    assert subscriptions.session.id == session_id
+
+
+async def test_a_stream_that_fails_gives_up_everything_it_has(
+    world: World, nodes: list[Served], client: httpx.AsyncClient, other: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type(partitions=3)
+    id = await subscribe(client, orders)
+    session_id = nodes[0].subscriptions.session.id
+    async with failing_claims(world, id, 2, sqlstate="22012"), streaming(client, id, batch_flush_timeout=1) as stream:
+        await stream.rest()
+    async with streaming(other, id) as stream:
+        assert set((await until_shared(other, id, [3])).values()) == {stream.stream_id}
+    assert nodes[0].subscriptions.session.id == session_id

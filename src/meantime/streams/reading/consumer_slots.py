@@ -11,6 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from prometheus_client import Gauge
+
+from meantime.metrics import REGISTRY
+
+CONSUMERS = Gauge(
+    "meantime_stream_consumers_open", "Kafka consumers of streams that have not read everything yet.", registry=REGISTRY
+)
+
 TURN_FOR: Final = 5.0
 """Seconds for which a slot can be kept, whoever waits."""
 
@@ -29,9 +37,11 @@ class ConsumerSlots:
         await self._acquire()
         holder = object()
         self._holders[holder] = (asyncio.get_running_loop().time(), recall)
+        CONSUMERS.inc()
         try:
             yield
         finally:
+            CONSUMERS.dec()
             self._holders.pop(holder, None)
             self._release()
 

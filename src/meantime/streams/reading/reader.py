@@ -57,7 +57,9 @@ class Reading:
     """What the open streams of a node share: the catalog, the threads that wait for Kafka, the tails of its storages, and a
     limit on their number."""
 
-    def __init__(self, catalog: Catalog, admins: Admins, threads: ThreadPoolExecutor, max_streams: int) -> None:
+    def __init__(
+        self, catalog: Catalog, admins: Admins, threads: ThreadPoolExecutor, max_streams: int, max_consumers: int
+    ) -> None:
         self.catalog = catalog
         self._lookups = OffsetLookups(catalog, admins)
         self._threads = threads
@@ -68,7 +70,7 @@ class Reading:
             catalog,
             threads,
             self._tasks,
-            ConsumerSlots(MOST_CONSUMERS),
+            ConsumerSlots(max_consumers),
             Tails(threads, self._tasks),
             TimelineWatches(catalog),
         )
@@ -224,11 +226,13 @@ def _now() -> float:
 
 
 @asynccontextmanager
-async def open_reading(catalog: Catalog, admins: Admins, *, max_streams: int = MOST_STREAMS) -> AsyncIterator[Reading]:
+async def open_reading(
+    catalog: Catalog, admins: Admins, *, max_streams: int = MOST_STREAMS, max_consumers: int = MOST_CONSUMERS
+) -> AsyncIterator[Reading]:
     """Everything a node needs to serve streams. `max_streams` counts low-level streams and subscriptions together. A
     consumer needs a thread while it waits for Kafka, a stream that follows the tail needs none."""
-    with ThreadPoolExecutor(max_workers=MOST_CONSUMERS + 64, thread_name_prefix="reading") as threads:
-        reading = Reading(catalog, admins, threads, max_streams)
+    with ThreadPoolExecutor(max_workers=max_consumers + 64, thread_name_prefix="reading") as threads:
+        reading = Reading(catalog, admins, threads, max_streams, max_consumers)
         try:
             yield reading
         finally:

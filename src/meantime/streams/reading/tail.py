@@ -16,13 +16,21 @@ from functools import partial
 from typing import Final, TypeVar
 
 import structlog
+from prometheus_client import Counter
 
 from meantime.kafka.consumer import Mark, Run, RunReader
 from meantime.kafka.settings import Storage, client_config
+from meantime.metrics import REGISTRY
 from meantime.streams.reading.tail_partition import TailFollower, TailPartition, TopicPartition, size_of
 from meantime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
+
+FELL_BEHIND = Counter(
+    "meantime_streams_fell_behind_total",
+    "Partitions of streams at their end whose readers were too slow, so that they got consumers of their own.",
+    registry=REGISTRY,
+)
 
 T = TypeVar("T")
 
@@ -147,6 +155,7 @@ class TailConsumer:
             if follower.full:
                 self.detach(follower)
                 follower.fall()
+                FELL_BEHIND.inc()
 
     def _give_up(self, place: TopicPartition) -> None:
         """Nobody can follow this partition any further."""
