@@ -2,7 +2,7 @@
 
     python bench/reading.py                     everything, 400,000 events
     python bench/reading.py --events 2000000    more of them
-    python bench/reading.py --only timelines    parts: throughput timelines latency subscription
+    python bench/reading.py --only timelines    parts: throughput timelines latency tail subscription
 
 Absolute numbers depend on the machine and on what else runs on it; the ratios are what to look at. The two sides take
 turns, and medians are compared. The stream is read from a raw socket in a process of its own, as the bare consumer is.
@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,24 @@ def latency(places: Places, events: int) -> None:
     console.print(f"An idle stream shows an event {delays[100]:.1f} ms (p50), {delays[197]:.1f} ms (p99) after Kafka has it")
 
 
+def tail(places: Places, events: int) -> None:
+    """Readers that wait at the end while events are written as fast as they can be."""
+    for readers, count in ((1, events), (20, events // 10)):
+        rates = []
+        for _ in range(ROUNDS):
+            name = event_type(places)
+            path = f"/event-types/{name}/events?batch_limit=100&stream_limit={count}&batch_flush_timeout=1"
+            with ThreadPoolExecutor(readers) as threads:
+                reading = [threads.submit(stream, places.url, path, {}) for _ in range(readers)]
+                time.sleep(2)
+                began = time.perf_counter()
+                fill(places, name, 1, count)
+                for one in reading:
+                    one.result()
+                rates.append(count * readers / (time.perf_counter() - began))
+        console.print(f"{readers} at the end of a busy event type: {statistics.median(rates):,.0f} events/s together")
+
+
 def subscription(places: Places, events: int) -> None:
     partitions = 4
     name = event_type(places, partitions)
@@ -222,7 +241,7 @@ def subscription(places: Places, events: int) -> None:
     console.print(f"A subscription: {rate} events/s parsed and committed in batches of 1000, {committed} commits/s")
 
 
-PARTS = {part.__name__: part for part in (throughput, timelines, latency, subscription)}
+PARTS = {part.__name__: part for part in (throughput, timelines, latency, tail, subscription)}
 
 
 def main() -> None:

@@ -41,6 +41,9 @@ LINGER_FOR: Final = 5.0
 RECENT_BYTES: Final = 4 << 20
 """Most bytes of recent runs that are kept, so that streams can join which are a moment behind."""
 
+STUCK_AFTER: Final = 10.0
+"""Seconds after which a partition has been read up to where a stream was that came to follow it; longer is a failure."""
+
 PAUSE, PAUSES = 0.01, 10
 """How long, and how often, the tail waits for followers for whom too much waits."""
 
@@ -59,6 +62,7 @@ class TailConsumer:
         self._changed = asyncio.Event()
         self._recent: deque[TailPartition] = deque()
         self._recent_bytes = 0
+        self._doubted: set[TopicPartition] = set()
 
     def attach(self, follower: TailFollower, first: int, *, foreign: bool = False) -> bool:
         """Follow from the record `first` on; False if the tail is further already than what it remembers."""
@@ -66,6 +70,9 @@ class TailConsumer:
         if partition is None:
             partition = self._partitions[follower.place] = TailPartition(first, foreign=foreign)
             self._changed.set()
+        elif partition.live and first > partition.next and follower.place not in self._doubted:
+            self._doubted.add(follower.place)
+            asyncio.get_running_loop().call_later(STUCK_AFTER, self._check, follower.place, partition, first)
         return partition.join(follower, first)
 
     def detach(self, follower: TailFollower) -> None:
@@ -156,6 +163,13 @@ class TailConsumer:
                 self.detach(follower)
                 follower.fall()
                 FELL_BEHIND.inc()
+
+    def _check(self, place: TopicPartition, partition: TailPartition, expected: int) -> None:
+        """A stream has seen records that must have come here by now."""
+        self._doubted.discard(place)
+        if self._partitions.get(place) is partition and partition.next < expected:
+            log.warning("tail_stuck", storage=self.storage.id, topic=place[0], partition=place[1], at=partition.next)
+            self._give_up(place)
 
     def _give_up(self, place: TopicPartition) -> None:
         """Nobody can follow this partition any further."""
