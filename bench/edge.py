@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -162,8 +163,8 @@ def _beside_a_huge_batch(*arguments: Any) -> dict[str, float]:
 
 def apart(work: Callable[..., Any], *arguments: Any) -> Any:
     """In a process of its own, so that neither side disturbs the other."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 def main() -> int:

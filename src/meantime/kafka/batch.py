@@ -11,11 +11,11 @@ Reports come one by one and are only counted; which event failed is worked out a
 
 import asyncio
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
+import msgspec
 from confluent_kafka import KafkaError, Message
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -23,8 +23,11 @@ _REFUSALS = _MISSING | {KafkaError.MSG_SIZE_TOO_LARGE}
 _COUNTED_AT_ONCE = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+Reports = Mapping[int, Callable[[KafkaError | None, Message], None]]
+"""Who hears of what was written, for each partition."""
+
+
+class Records(msgspec.Struct, frozen=True):
     """A batch ready to be written, in the publisher's order. `keys` is empty where records have none."""
 
     values: list[bytes]
@@ -94,8 +97,8 @@ class RecordBatch:
         "offsets",
     )
 
-    def __init__(self, producer: BatchProducer, records: Records) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self, producer: BatchProducer, records: Records, done: "asyncio.Future[None]") -> None:
+        self.done = done
         self.clean = False
         """Every event is written."""
         self.offsets: dict[int, int] = {}
@@ -109,6 +112,9 @@ class RecordBatch:
         self._left = len(self.groups)
         self._all_groups = self.groups
         self._disowned: str | None = None
+
+    def reports(self) -> Reports:
+        return {partition: group.on_delivery for partition, group in self.groups.items()}
 
     def group_done(self, partition: int, offset: int | None) -> None:
         self._left -= 1

@@ -3,20 +3,24 @@
 There is no thread of ours: delivery reports are fetched by a timer that runs only while something is in flight, and a batch
 becomes one future. What is in flight is bounded in bytes; whoever finds no room waits for it until a deadline. A large batch
 is handed over piece by piece, as its events are written, and leaves room for others.
+
+Small batches go out together. One that finds nothing on its way goes at once; those that come while others are on their way
+wait for the first reports, at most some milliseconds. So who comes alone waits for nobody, and when many come the broker
+gets few requests with much in each.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
-from meantime.kafka.batch import RecordBatch, Records
+from meantime.kafka.batch import RecordBatch, Records, Reports
 from meantime.kafka.settings import Storage, client_config
 from meantime.supervision import FAILURES
 from meantime.tasks import TaskSet
@@ -31,13 +35,13 @@ HANDED_OVER_AT_ONCE = 1000
 HANDED_OVER_BYTES = 1 << 20
 WINDOW_EVENTS, WINDOW_BYTES = 20_000, 8 << 20
 """So much of a large batch is in flight at a time; it also bounds how many reports come at once."""
+TOGETHER_FOR = 0.005
+"""Seconds for which a small batch waits at most, so that others go with it."""
+TOGETHER_EVENTS, TOGETHER_BYTES = 1000, 1 << 20
 _POLL_FIRST = 0.001
 _POLL_MOST = 0.02
 _POLL_IDLE = 1.0
 _CLOSE_WITHIN = 5.0
-
-Reports = Mapping[int, Callable[[KafkaError | None, Message], None]]
-"""Who hears of what was written, for each partition."""
 
 
 class StorageProducer:
@@ -52,6 +56,9 @@ class StorageProducer:
         self._in_flight = 0
         self._batches = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._together: list[tuple[str, Records, RecordBatch]] = []
+        self._together_events = self._together_bytes = 0
+        self._together_until = 0.0
         self._pause = _POLL_FIRST
         self._timer = self._loop.call_later(_POLL_IDLE, self._poll)
 
@@ -59,7 +66,8 @@ class StorageProducer:
         return client_config(self.storage) | {
             "acks": "all",
             "enable.idempotence": True,
-            "linger.ms": 2,
+            # Long enough for all that is handed over together, which takes a microsecond or two each.
+            "linger.ms": 0.5,
             "batch.size": 1_000_000,
             "message.max.bytes": MAX_RECORD_BYTES,
             "queue.buffering.max.messages": 2_000_000,
@@ -96,7 +104,7 @@ class StorageProducer:
         """A batch that is about to be handed over. See `has_room` first."""
         self._in_flight += min(records.size, WINDOW_BYTES)
         self._batches += 1
-        return RecordBatch(self, records)
+        return RecordBatch(self, records, self._loop.create_future())
 
     @staticmethod
     def takes_long(records: Records) -> bool:
@@ -104,13 +112,35 @@ class StorageProducer:
 
     def hand_over(self, topic: str, records: Records, batch: RecordBatch) -> None:
         """The events of a new batch, in their order; never waits."""
-        on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
-        self._produce(topic, records, batch, on_delivery, 0, len(records.values))
+        together = self._together
+        together.append((topic, records, batch))
+        self._together_events += len(records.values)
+        self._together_bytes += records.size
+        if self._together_events > TOGETHER_EVENTS or self._together_bytes > TOGETHER_BYTES:
+            self._send_together()
+        elif len(together) == 1:
+            self._together_until = self._loop.time() + TOGETHER_FOR
+            if self._batches == 1:
+                self._loop.call_soon(self._send_together)
+            else:
+                self._hasten()
+
+    def _send_together(self) -> None:
+        """What has been let go before it was sent is not sent any more."""
+        together, self._together = self._together, []
+        self._together_events = self._together_bytes = 0
+        for topic, records, batch in together:
+            if batch.done.done():
+                batch.refuse_from(0, _not_sent())
+            else:
+                self._produce(topic, records, batch, batch.reports(), 0, len(records.values))
+        if together:
+            self._hasten()
 
     async def hand_over_with_pauses(self, topic: str, records: Records, batch: RecordBatch) -> None:
         """The same for many events: others have their turn in between, and room. Whoever gives up before the end, or lets
         the batch go, has not sent the rest; nor is it sent to a storage that has let the first ones time out."""
-        on_delivery = {partition: group.on_delivery for partition, group in batch.groups.items()}
+        on_delivery = batch.reports()
         taken, count = 0, len(records.values)
         size = max(1, records.size // max(1, count))
         some, window = min(HANDED_OVER_AT_ONCE, HANDED_OVER_BYTES // size), min(WINDOW_EVENTS, WINDOW_BYTES // size)
@@ -121,10 +151,11 @@ class StorageProducer:
                     continue
                 end = min(count, taken + max(1, some))
                 taken = end if self._produce(topic, records, batch, on_delivery, taken, end) else count
+                self._hasten()
                 await asyncio.sleep(0)
         finally:
             if taken < count:
-                batch.refuse_from(taken, KafkaError(KafkaError._PURGE_QUEUE, "not sent any more"))
+                batch.refuse_from(taken, _not_sent())
 
     def _produce(self, topic: str, records: Records, batch: RecordBatch, on_delivery: Reports, first: int, end: int) -> bool:
         """Those from `first` to `end`. What the client does not take gets its report at once, so that a batch always
@@ -138,8 +169,6 @@ class StorageProducer:
         except (KafkaException, BufferError) as error:
             batch.refuse_from(taken, _as_kafka_error(error))
             return False
-        finally:
-            self._hasten()
         return True
 
     def release(self, size: int) -> None:
@@ -171,7 +200,7 @@ class StorageProducer:
 
     def _hasten(self) -> None:
         self._pause = _POLL_FIRST
-        if self._timer.when() - self._loop.time() > _POLL_FIRST:
+        if self._timer.when() - self._loop.time() > 2 * _POLL_FIRST:
             self._timer.cancel()
             self._timer = self._loop.call_later(_POLL_FIRST, self._poll)
 
@@ -186,6 +215,8 @@ class StorageProducer:
             self._pause = _POLL_FIRST
         elif self._batches:
             self._pause = min(self._pause * 1.3, _POLL_MOST)
+        if self._together and (served or self._loop.time() >= self._together_until):
+            self._send_together()
         self._timer = self._loop.call_later(self._pause if self._batches else _POLL_IDLE, self._poll)
 
     def _trouble(self, error: KafkaError) -> None:
@@ -193,6 +224,10 @@ class StorageProducer:
         if error.fatal():
             self.broken = True
             log.error("producer_broken", storage_id=self.storage.id, error=error.str())
+
+
+def _not_sent() -> KafkaError:
+    return KafkaError(KafkaError._PURGE_QUEUE, "not sent any more")
 
 
 def _as_kafka_error(error: Exception) -> KafkaError:

@@ -17,11 +17,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
 class _Call(Generic[Item, Result]):
-    items: Sequence[Item]
-    weight: int
-    answer: asyncio.Future[list[Result]]
+    __slots__ = ("answer", "items", "weight")
+
+    def __init__(self, items: Sequence[Item], weight: int, answer: "asyncio.Future[list[Result]]") -> None:
+        self.items = items
+        self.weight = weight
+        self.answer = answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from meantime.clock import SystemClock
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
+from meantime.kafka.batch import Records
+from meantime.kafka.producer import Producers
 from meantime.kafka.sealing import Sealer
 from meantime.streams.publishing.opening import OpenPublisher, open_publisher
 
@@ -59,6 +61,34 @@ async def test_what_is_acknowledged_is_in_kafka_in_order(client: httpx.AsyncClie
         answer = await client.post(f"/event-types/{name}/events", content=body(*({"n": start + n} for n in range(100))))
         assert (answer.status_code, answer.content) == (200, b"")
     assert await numbers_of(place, node, name) == [list(range(300))]
+
+
+async def test_what_many_publish_at_once_is_written_once_each(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    name, partitions = await new_event_type(client, default_statistic={"read_parallelism": 3, "write_parallelism": 3}), 3
+
+    async def publish_some(first: int) -> None:
+        for n in range(first, first + 10):
+            answer = await client.post(f"/event-types/{name}/events", content=body({"n": n}))
+            assert (answer.status_code, answer.content) == (200, b"")
+
+    await asyncio.gather(*(publish_some(first) for first in range(0, 400, 10)))
+    found = await written(place, node, name, partitions)
+    assert sorted(event["n"] for events in found for event in events) == list(range(400))
+
+
+async def test_what_is_let_go_before_it_was_sent_is_never_sent(client: httpx.AsyncClient, node: Node, place: Place) -> None:
+    name = await new_event_type(client)
+    topic, producers = await topic_of(node, name), Producers()
+    producer = producers.of(node.streams.catalog.storage("default"))
+    records = Records.of([b'{"n":1}'], [0])
+    let_go, sent = producer.begin(records), producer.begin(Records.of([b'{"n":2}'], [0]))
+    producer.hand_over(topic, records, let_go)
+    producer.hand_over(topic, Records.of([b'{"n":2}'], [0]), sent)
+    let_go.abandon()
+    await asyncio.wait_for(sent.done, 60)
+    assert (let_go.clean, sent.clean) == (False, True)
+    assert await numbers_of(place, node, name) == [[2]]
+    await producers.close()
 
 
 async def test_an_empty_batch_is_fine(client: httpx.AsyncClient) -> None:

@@ -1,10 +1,10 @@
 """Which event a report is about, and what it means."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError
+from msgspec.structs import replace
 
 from meantime.kafka.batch import PartitionReports, RecordBatch, RecordOutcome, Records
 
@@ -37,7 +37,7 @@ class Report:
 def batch(*partitions: int, values: list[bytes] | None = None) -> tuple[Carrier, RecordBatch, dict[int, PartitionReports]]:
     carrier = Carrier()
     records = Records.of(values or [b"%d" % index for index in range(len(partitions))], partitions)
-    made = RecordBatch(carrier, replace(records, size=10))
+    made = RecordBatch(carrier, replace(records, size=10), asyncio.get_running_loop().create_future())
     return carrier, made, dict(made.groups)
 
 

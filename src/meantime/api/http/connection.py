@@ -50,20 +50,22 @@ class Connections:
         self.budget = BodyBudget(limits.max_bodies_bytes)
         self.loop = loop
         self.open: set[HttpConnection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.answering: dict[HttpExchange, asyncio.Task[None]] = {}
         self.stopping = False
         self.on_empty: Callable[[], None] | None = None
 
     def start(self, exchange: HttpExchange) -> None:
         """Answer it in a task of its own."""
-        task = self.loop.create_task(self.application(exchange))
-        self.tasks.add(task)
-        task.add_done_callback(self._done)
+        self.answering[exchange] = self.loop.create_task(self._answer(exchange))
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
+    async def _answer(self, exchange: HttpExchange) -> None:
+        """Every request comes through here, so the task forgets itself: a callback at its end would cost more."""
+        try:
+            await self.application(exchange)
+        except Exception as error:
             log.error("answer_failed", exc_info=error)
+        finally:
+            del self.answering[exchange]
 
     @property
     def full(self) -> bool:

@@ -10,6 +10,8 @@ from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 
 STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n".encode() for status, reason in REASONS.items()}
 BODILESS = (204, 304)
+COPIED_BYTES = 64 * 1024
+"""A body that is no larger is written in one piece with its head; one that is larger is not copied for that."""
 
 
 class Carrier(Protocol):
@@ -55,9 +57,13 @@ class Http1Exchange(HttpExchange):
         if status not in BODILESS:
             head.append(b"content-length: %d\r\n" % len(body))
         head.append(b"\r\n")
-        if self.method != "HEAD" and status not in BODILESS:
+        if self.method == "HEAD" or status in BODILESS:
+            body = b""
+        if len(body) > COPIED_BYTES:
+            self._connection.transport.writelines([*head, body])
+        else:
             head.append(body)
-        self._connection.transport.write(b"".join(head))
+            self._connection.transport.write(b"".join(head))
 
     def open(self, status: int, headers: Headers) -> None:
         self.answered = True

@@ -70,9 +70,9 @@ class HttpServer:
             log.warning("connections_cut", count=len(shared.open))
             for connection in list(shared.open):
                 connection.abort()
-        if shared.tasks:
-            await asyncio.wait(shared.tasks, timeout=1.0)
-        await end(*shared.tasks)
+        if shared.answering:
+            await asyncio.wait(shared.answering.values(), timeout=1.0)
+        await end(*shared.answering.values())
         await self._duties.aclose()
         if self._unix_path:
             self._unix_path.unlink(missing_ok=True)

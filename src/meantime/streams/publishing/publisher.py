@@ -4,8 +4,9 @@
                      ▲                  ├──► refused by a sealed topic: reload the timelines, send the rest to the new one
                      └──────────────────┘    refused otherwise, or nobody knows: 207
 
-Two rules keep order and once. An event whose fate is unknown is never sent again. An event that was refused is sent
-again only if no later event of its batch and partition was written or may have been; otherwise it has failed.
+What many publish at once is sent together, see `merging`. Two rules keep order and once. An event whose fate is unknown is
+never sent again. An event that was refused is sent again only if no later event of its batch and partition was written or
+may have been; otherwise it has failed.
 """
 
 import time
@@ -22,6 +23,7 @@ from meantime.metrics import REGISTRY
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.publishing.gate import PublishGate
+from meantime.streams.publishing.merging import PublishMerger, SentBatch
 from meantime.streams.publishing.records import BatchItemResponse, RecordBuilder, eid_of
 from meantime.streams.publishing.refusals import Advice, Refusals, resendable
 from meantime.streams.publishing.steps import AT_ONCE_BYTES, STEP_ITEMS, Turns, let_go
@@ -61,7 +63,7 @@ class Fate:
         self.details: dict[int, str] = {}
         self.left = list(range(len(records.values)))
 
-    def note(self, sent: list[int], batch: RecordBatch) -> None:
+    def note(self, sent: list[int], batch: SentBatch) -> None:
         outcomes, details = batch.results()
         for place, index in enumerate(sent):
             self.outcomes[index] = outcomes[place]
@@ -93,6 +95,7 @@ class Publisher:
         self._catalog = parts.catalog
         self._gate = parts.gate
         self._turns = Turns()
+        self._merger = PublishMerger(self._send)
         self._builders: dict[str, RecordBuilder] = {}
         self._counters: dict[str, Counter] = {}
 
@@ -109,7 +112,8 @@ class Publisher:
             records = await self._turns.take(steps)
         if not records.values:
             return None
-        timeline, batch = await self._send(name, records, deadline)
+        send = self._merger.send if self._merger.takes(records) else self._send
+        timeline, batch = await send(name, records, deadline)
         if batch.clean:
             self._count(name, len(records.values))
             if len(records.values) > STEP_ITEMS:
@@ -167,7 +171,7 @@ class Publisher:
             batch.disown(f"written, but it is not sure that it will be read: {error.detail}")
 
     async def _send_on(
-        self, timeline: Timeline, records: Records, batch: RecordBatch, deadline: float
+        self, timeline: Timeline, records: Records, batch: SentBatch, deadline: float
     ) -> list[BatchItemResponse] | None:
         """Not everything was written at the first attempt: send on what may be, as often as timelines change."""
         fate = Fate(records)

@@ -18,7 +18,7 @@ from meantime.streams.model import UNDEFINED, EventType
 from meantime.streams.publishing.enrichment import Enrichment
 from meantime.streams.publishing.partitioning import NoPartition, anywhere, key_of, key_paths, partitioner
 from meantime.streams.publishing.splitting import split, split_in_steps
-from meantime.streams.publishing.steps import Steps, at_once, slices
+from meantime.streams.publishing.steps import Steps, at_once, let_go, slices
 from meantime.streams.publishing.validation import Validation
 
 MAX_EVENT_BYTES = 999_000
@@ -41,7 +41,7 @@ class BatchRejected(Exception):
     """The batch fails before sending; nothing of it was written."""
 
     def __init__(self, items: list[BatchItemResponse]) -> None:
-        super().__init__(f"{sum(item.publishing_status == 'failed' for item in items)} events were rejected")
+        super().__init__("events were rejected")
         self.items = items
 
 
@@ -97,7 +97,9 @@ class RecordBuilder:
             yield
         if invalid or homeless:
             step = "validating" if invalid else "partitioning"
-            raise BatchRejected((yield from items(sent, invalid or homeless, step)))
+            rejected = BatchRejected((yield from items(sent, invalid or homeless, step)))
+            yield from let_go(sent)
+            raise rejected
         return (yield from Records.in_steps(sent, partitions, keys))
 
     def _read(self, raw: bytes) -> tuple[Event, str | None]:

@@ -2,7 +2,7 @@
 
 A large body is split in pieces, from the border between two events to one that is some hundred thousand bytes further on. A
 place that looks like such a border may lie inside an event. But if what is before it is a list of whole values, it is one:
-so the piece is read, and if it cannot be, the next place is tried. When none is right, the body is read as a whole, which
+so the piece is read, and if it cannot be, the next place is tried. When none is right, the rest is read as a whole, which
 tells what is wrong with it.
 """
 
@@ -13,7 +13,7 @@ from operator import itemgetter
 import msgspec
 
 from meantime.errors import Malformed
-from meantime.streams.publishing.steps import Steps
+from meantime.streams.publishing.steps import Steps, let_go
 
 PIECE_BYTES = 256 * 1024
 _TRIES = 64
@@ -21,6 +21,7 @@ _TRIES = 64
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _OPENING = re.compile(rb"[ \t\r\n]*\[")
 _BORDER = re.compile(rb"\}[ \t\r\n]*,(?=[ \t\r\n]*\{)")
+_PLACE = re.compile(r"byte (\d+)")
 _OPENING_BRACE = 0x7B
 _FIRST_BYTE = itemgetter(0)
 
@@ -28,7 +29,8 @@ _FIRST_BYTE = itemgetter(0)
 def split(body: bytes) -> list[bytes]:
     """All at once."""
     try:
-        str(body, "utf-8")
+        if not body.isascii():
+            str(body, "utf-8")
         events = list(map(bytes, _split(body)))
     except UnicodeDecodeError as error:
         raise Malformed(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
@@ -59,23 +61,28 @@ def split_in_steps(body: bytes) -> Steps[list[bytes]]:
             events += piece
             start, look_from, tries = border.end(), border.end() + PIECE_BYTES, 0
         elif tries == _TRIES:
-            return split(body)
+            break
         else:
             look_from, tries = border.end(), tries + 1
-    last = body[start:].rstrip(b" \t\r\n")
-    piece = _events(last[:-1]) if last.endswith(b"]") else None
-    if piece is None:
-        return split(body)
-    events += piece
+    try:
+        events += _rest(body, start)
+    except Malformed:
+        yield from let_go(events)
+        raise
     return events
+
+
+def _rest(body: bytes, start: int) -> list[bytes]:
+    """What begins with an event at `start`; places in errors are those in the whole body."""
+    try:
+        return split(b"[" + body[start:])
+    except Malformed as error:
+        raise Malformed(_PLACE.sub(lambda found: f"byte {int(found[1]) + start - 1}", error.detail)) from None
 
 
 def _events(piece: bytes) -> list[bytes] | None:
     """None when it is no list of whole objects."""
     try:
-        str(piece, "utf-8")
-        events = list(map(bytes, _split(b"[%b]" % piece)))
-        check_objects(events)
-    except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError, Malformed):
+        return split(b"[%b]" % piece)
+    except Malformed:
         return None
-    return events
