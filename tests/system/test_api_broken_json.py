@@ -35,6 +35,7 @@ NOT_JSON = (b"NaN", b"Infinity", b"-", b"01", b"'a'", b'"\xff"', b'"\xed\xa0\x80
 UNREADABLE = (b"NaN", b'"\xff"', b'"\xed\xa0\x80"')
 PERHAPS_JSON = (b'"\\ud800"', b'"\\udc00\\ud800"', b"9" * 5000, b"1e400", b"-1e400", b'"\\u0000"', b"1e-400")
 """What readers of JSON disagree about: it may be refused or kept, if only it breaks nothing."""
+HUGE = 600_000
 HERE = "put-it-here"
 
 
@@ -62,6 +63,34 @@ def test_a_body_that_is_not_json_is_refused(world: ApiWorld, operations: list[Op
             status = sent(world, operation, request, content=content)
             if status != 400:
                 failures.append(f"{operation} {content[:100]!r}: {status}")
+    assert not failures, "\n".join(failures)
+
+
+def test_a_huge_body_that_is_not_json_is_refused_and_any_other_breaks_nothing(
+    world: ApiWorld, operations: list[Operation]
+) -> None:
+    failures = []
+    for operation, request in with_bodies(world, operations):
+        whole = json.dumps(request.body).encode()
+        broken = [
+            b"[" * HUGE,
+            b'{"a":' * (HUGE // 5),
+            b'"' + b"x" * HUGE,
+            b" " * HUGE + whole[:-1],
+            whole + b" " * HUGE + b"x",
+        ]
+        broken += [b"[" + b"[]," * (HUGE // 3), b"{" + b'"a":{},' * (HUGE // 7), b"[" + b"{},{}," * (HUGE // 6) + b"\xff]"]
+        odd = [
+            b"9" * HUGE,
+            b'"' + b"x" * HUGE + b'"',
+            b"[" + b"{}," * (HUGE // 3) + b"{}]",
+            b'{"a":[' + b"1," * HUGE + b"1]}",
+        ]
+        odd += [b"{" + b'"a":{},' * (HUGE // 7) + b'"a":{}}']
+        for content in broken + odd:
+            status = sent(world, operation, request, content=content)
+            if status != 400 and (content in broken or status >= 500):
+                failures.append(f"{operation} {content[:20]!r} … {content[-20:]!r}: {status}")
     assert not failures, "\n".join(failures)
 
 
