@@ -1,22 +1,25 @@
 """What a route takes: how the bytes of its body become what its handler gets, and the type that describes them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from meantime.errors import Invalid, Malformed
 from meantime.names import has_nul
+from meantime.unknown_fields import KnownFields, known_fields, merged, misspelt
 
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """A body. `type` describes it in the OpenAPI document; `read` makes of it what the handler gets."""
+    """A body. `type` describes it in the OpenAPI document; `read` makes of it what the handler gets. Fields
+    beside those that are `known` are ignored, and named in the answer; where none are, nothing is ignored."""
 
     type: Any
     read: Callable[[bytes], Any]
     optional: bool = False
+    known: KnownFields = field(default_factory=dict)
 
 
 def form(kind: Any) -> Takes:
@@ -29,14 +32,18 @@ def form(kind: Any) -> Takes:
             if not body.isascii():
                 body.decode()
             return decoder.decode(body or b"{}")
+        except msgspec.ValidationError as error:
+            raise misspelt(error, kind, body) or unreadable(error) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise unreadable(error) from error
 
     return Takes(kind, read, optional=not any(field.required for field in fields))
 
 
-def document(kind: Any, *, optional: bool = False) -> Takes:
-    """The body becomes a plain JSON object: its slice decides what it means."""
+def document(kind: Any, shown: Any = None, *, optional: bool = False) -> Takes:
+    """The body becomes a plain JSON object: its slice decides what it means. Whoever sends back what was `shown` to them
+    sends nothing unknown."""
+    known = known_fields(kind) if shown is None else merged(known_fields(kind), known_fields(shown))
 
     def read(body: bytes) -> dict[str, Any]:
         found = decoded(body or (b"{}" if optional else b""))
@@ -46,7 +53,7 @@ def document(kind: Any, *, optional: bool = False) -> Takes:
             raise Invalid("texts must not contain the character U+0000: it cannot be stored")
         return found
 
-    return Takes(kind, read, optional)
+    return Takes(kind, read, optional, known)
 
 
 def raw(kind: Any) -> Takes:

@@ -1,6 +1,6 @@
 """What a handler gets and what it gives: a call, and the answer to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -18,10 +18,11 @@ JSON = b"application/json"
 class HttpCall(Generic[Form, Query]):
     """A request whose rights are checked and whose body and query are decoded, as its row of the table says.
 
-    `names` are those of the path. `form` is the body: an object of the form's type, a plain JSON object, or bytes.
+    `names` are those of the path. `form` is the body: an object of the form's type, a plain JSON object, or bytes; `ignored`
+    are the fields in it that nobody knows.
     """
 
-    __slots__ = ("exchange", "flow_id", "form", "identity", "names", "query", "services")
+    __slots__ = ("exchange", "flow_id", "form", "identity", "ignored", "names", "query", "services")
 
     form: Form
     query: Query
@@ -32,6 +33,7 @@ class HttpCall(Generic[Form, Query]):
         self.services = services
         self.flow_id = flow_id
         self.identity: Identity = EVERYBODY
+        self.ignored: Sequence[str] = ()
 
     def header(self, name: bytes) -> str | None:
         """A header by its name in lower case."""

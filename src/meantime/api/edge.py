@@ -6,6 +6,7 @@ Going in: who is asking and whether they may, the names in the path, the query, 
 
 import re
 import time
+from collections.abc import Sequence
 from random import getrandbits
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from meantime import logs
 from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.api.http.exchange import Headers, HttpExchange
+from meantime.api.ignored_fields import ignored_fields, ignored_parameters
 from meantime.api.json_depth import check_depth
 from meantime.api.meters import METERS
 from meantime.api.problems import MEDIA_TYPE, rendered, rendered_bug
@@ -75,7 +77,7 @@ class Edge:
                 200 if isinstance(answer, LineStream) else answer.status,
             )
             meter.count(time.perf_counter() - began)
-            await self._send(exchange, answer, flow_id)
+            await self._send(exchange, answer, flow_id, call.ignored if call else ())
         finally:
             self._open -= 1
             if self._authenticator is not None and call is not None:
@@ -107,19 +109,25 @@ class Edge:
                 self._authenticator.enter(call.identity, exchange)
             route.scope.require(call.identity, call.names, exchange)
         call.query = route.read_query(call.exchange.query)
+        if call.exchange.query:
+            call.ignored = ignored_parameters(route, call.exchange.query)
         if route.takes is not None:
             body = await call.exchange.body()
             await check_depth(body)
             call.form = route.takes.read(body)
+            if route.takes.known:
+                call.ignored = [*call.ignored, *ignored_fields(route, call.form)]
             del body  # a handler that is done with a large one can let it go
         answer = await route.handler(call)
         return answer if isinstance(answer, Answer | LineStream) else Answer(route.status, answer)
 
-    async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: str) -> None:
+    async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: str, ignored: Sequence[str]) -> None:
         now = b"%d" % self._clock.now_ms()
         headers: Headers = [(b"x-meantime-now", now), (b"x-flow-id", flow_id.encode())]
         if answer.headers:
             headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+        if ignored:
+            headers.append((b"x-meantime-ignored", ", ".join(ignored).encode()))
         if isinstance(answer, LineStream):
             headers += [(b"content-type", answer.media_type.encode()), (b"cache-control", b"no-store")]
             await answer.send(exchange, headers)

@@ -13,6 +13,7 @@ from meantime.api.bodies import Takes
 from meantime.api.call import HttpCall
 from meantime.api.http.exchange import HttpExchange
 from meantime.errors import Malformed, MeantimeError, NotFound
+from meantime.unknown_fields import misspelt
 
 Names = Mapping[str, str]
 Handler = Callable[[HttpCall[Any, Any]], Awaitable[Any]]
@@ -72,7 +73,7 @@ class Route:
         try:
             return msgspec.convert(values, self.query, strict=False)
         except msgspec.ValidationError as error:
-            raise Malformed(f"the query cannot be read: {error}") from error
+            raise misspelt(error, self.query) or Malformed(f"the query cannot be read: {error}") from error
 
 
 class MethodNotAllowed(MeantimeError):

@@ -79,6 +79,10 @@ ADMIN, TIMERS, APPS, METRICS = scope("admin"), scope("timers"), scope("apps"), s
 PUBLISH, READ = scope("publish", of="name"), scope("read", of="name")
 CONSUMER = scope("consume", of="topic")
 GROUP, CLAIMS, FINISHED, IDS = ProducerHeader, raw(ClaimsForm), raw(FinishForm), raw(IdsForm)
+NEW_EVENT_TYPE = document(EventTypeForm, EventTypeDocument)
+CHANGED_EVENT_TYPE = document(EventTypeChange, EventTypeDocument)
+NEW_SUBSCRIPTION = document(SubscriptionForm, SubscriptionDocument)
+CHANGED_SUBSCRIPTION = document(SubscriptionChange, SubscriptionDocument)
 MESSAGE = "/topics/{topic}/messages/{message_id}"
 PUBLISHED = {200: None, 207: Items, 422: Items}
 PARTITION, PARTITIONS = {200: PartitionDocument}, {200: list[PartitionDocument]}
@@ -96,9 +100,9 @@ TABLE: tuple[Route, ...] = (
     Route("GET", "/metrics", METRICS, node.metrics_page, {200: str}),
     # --- event types ---
     Route("GET", "/event-types", KNOWN, event_types.list_all, {200: list[EventTypeDocument]}),
-    Route("POST", "/event-types", ADMIN, event_types.create, {201: EventTypeDocument}, document(EventTypeForm)),
+    Route("POST", "/event-types", ADMIN, event_types.create, {201: EventTypeDocument}, NEW_EVENT_TYPE),
     Route("GET", "/event-types/{name}", READER_OR_PUBLISHER, event_types.show, {200: EventTypeDocument}),
-    Route("PUT", "/event-types/{name}", ADMIN, event_types.update, {200: EventTypeDocument}, document(EventTypeChange)),
+    Route("PUT", "/event-types/{name}", ADMIN, event_types.update, {200: EventTypeDocument}, CHANGED_EVENT_TYPE),
     Route("DELETE", "/event-types/{name}", ADMIN, event_types.delete, {200: None}),
     # --- publishing and reading ---
     Route("POST", "/event-types/{name}/events", PUBLISH, publishing.publish, PUBLISHED, raw(Events)),
@@ -110,10 +114,10 @@ TABLE: tuple[Route, ...] = (
     Route("POST", "/event-types/{name}/shifted-cursors", READ, cursors.shifted, {200: list[CursorDocument]}, raw(Shifts)),
     Route("POST", "/event-types/{name}/cursors-lag", READ, cursors.lags, PARTITIONS, raw(CursorList)),
     # --- subscriptions ---
-    Route("POST", "/subscriptions", READ_ALL, subscriptions.create, SUBSCRIBED, document(SubscriptionForm)),
+    Route("POST", "/subscriptions", READ_ALL, subscriptions.create, SUBSCRIBED, NEW_SUBSCRIPTION),
     Route("GET", "/subscriptions", KNOWN, subscriptions.list_all, {200: Page}, query=ListQuery),
     Route("GET", "/subscriptions/{id}", READ_ALL, subscriptions.show, {200: SubscriptionDocument}),
-    Route("PUT", "/subscriptions/{id}", READ_ALL, subscriptions.update, {204: None}, document(SubscriptionChange)),
+    Route("PUT", "/subscriptions/{id}", READ_ALL, subscriptions.update, {204: None}, CHANGED_SUBSCRIPTION),
     Route("DELETE", "/subscriptions/{id}", READ_ALL, subscriptions.delete, {204: None}),
     Route("GET", "/subscriptions/{id}/stats", READ_ALL, subscriptions.show_stats, {200: SubscriptionStats}, query=LagQuery),
     Route("GET", "/subscriptions/{id}/cursors", READ_ALL, commits.show, {200: Cursors}),
@@ -123,7 +127,7 @@ TABLE: tuple[Route, ...] = (
     Route("POST", "/subscriptions/{id}/events", READ_ALL, events.chosen, LINES, document(ReaderForm), streams=JSON_STREAM),
     # --- storages ---
     Route("GET", "/storages", ADMIN, storages.list_all, {200: list[StorageView]}),
-    Route("POST", "/storages", ADMIN, storages.register, {201: StorageView}, document(StorageForm)),
+    Route("POST", "/storages", ADMIN, storages.register, {201: StorageView}, document(StorageForm, StorageView)),
     Route("GET", "/storages/{storage_id}", ADMIN, storages.show, {200: StorageView}),
     Route("DELETE", "/storages/{storage_id}", ADMIN, storages.forget, {204: None}),
     Route("PUT", "/storages/default/{storage_id}", ADMIN, storages.make_default, {200: StorageView}),

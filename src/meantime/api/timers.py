@@ -51,7 +51,7 @@ class Load(msgspec.Struct, frozen=True):
     slots: list[TimerSlot]
 
 
-class NewTimerForm(TimerForm):
+class NewTimerForm(TimerForm, forbid_unknown_fields=True):
     """A timer. `at` is a Unix second, `after` seconds from now; the callback is a text, any other JSON, or bytes."""
 
     callback_topic: Annotated[str, Meta(extra_json_schema={"minLength": 1})] | None = None
@@ -69,7 +69,7 @@ _ONE = {"allOf": [_required("callback_topic", "string")], "oneOf": [_required("a
 OneTimer = Annotated[NewTimerForm, Meta(extra_json_schema=_ONE)]
 
 
-class NewTimersForm(NewTimerForm):
+class NewTimersForm(NewTimerForm, forbid_unknown_fields=True):
     """One timer, or many in `timers`, which goes before all else."""
 
     timers: Annotated[list[OneTimer], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_AT_ONCE})] | UnsetType = UNSET
@@ -78,11 +78,11 @@ class NewTimersForm(NewTimerForm):
 SET: Takes = raw(Annotated[NewTimersForm, Meta(extra_json_schema={"anyOf": [{"required": ["timers"]}, _ONE]})])
 
 
-class TimerQuery(msgspec.Struct):
+class TimerQuery(msgspec.Struct, forbid_unknown_fields=True):
     at: Second | None = None
 
 
-class LoadQuery(TimerQuery):
+class LoadQuery(TimerQuery, forbid_unknown_fields=True):
     start: Border | None = msgspec.field(name="from", default=None)
     end: Border | None = msgspec.field(name="to", default=None)
     step: Annotated[int, Meta(extra_json_schema={"minimum": 1})] | None = None

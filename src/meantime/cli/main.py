@@ -6,6 +6,7 @@ like `--help`. What it needs beyond the command line itself is imported where it
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -46,6 +47,12 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         get_command(build(*arguments[:1])).main(list(arguments), prog_name="meantime")
     except SystemExit as end:
@@ -109,6 +116,10 @@ def root(
 
     $ meantime consume reminders
     """
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"warning: {message}", err=True)
 
 
 def _complain(error: MeantimeError, arguments: Sequence[str]) -> int:

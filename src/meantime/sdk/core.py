@@ -9,6 +9,7 @@ what to send next and judges what came back:
 Nodes are equal. After a failure the next one of the list is asked, and stays the preferred one for later calls.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,6 +22,12 @@ from meantime.sdk.problems import error_of
 from meantime.sdk.retries import Retries, asked_pause, may_repeat_after
 
 T = TypeVar("T")
+
+IGNORED = "x-meantime-ignored"
+
+
+class UnknownFieldWarning(UserWarning):
+    """A document had fields that the broker ignored; most are misspelt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,8 @@ class Exchange(Generic[T]):
 
     def answered(self, answer: Response) -> Done[T] | Pause:
         self.observe(answer)
+        if ignored := answer.headers.get(IGNORED):
+            warnings.warn(f"the broker ignored what it does not know: {ignored}", UnknownFieldWarning, stacklevel=5)
         if answer.status < 400:
             return Done(self._call.read(answer))
         if may_repeat_after(self._call, answer):

@@ -12,11 +12,12 @@ from meantime.errors import Invalid, Malformed
 from meantime.names import check_identifier
 from meantime.timers.model import Future, TimerId, TimerLimits
 from meantime.timers.rules import event_type_of, future_fault, make_token
+from meantime.unknown_fields import misspelt
 
 MOST_AT_ONCE = 10_000
 
 
-class TimerForm(msgspec.Struct):
+class TimerForm(msgspec.Struct, forbid_unknown_fields=True):
     """One timer as it is sent. `null` counts as absent."""
 
     at: int | float | None = None
@@ -90,7 +91,7 @@ def _form(data: bytes | Raw) -> TimerForm:
     try:
         return msgspec.json.decode(data, type=TimerForm)
     except msgspec.ValidationError as error:
-        raise Invalid(str(error)) from error
+        raise misspelt(error, TimerForm) or Invalid(str(error)) from error
 
 
 def _new_timer(form: TimerForm, now_ms: int, limits: TimerLimits) -> NewTimer:

@@ -1,8 +1,9 @@
 """What topics read over HTTP.
 
 A batch is decoded in one go when all of it is well-formed. Otherwise each entry is decoded alone, so that a bad one is
-judged alone. JSON bodies are never looked into: their bytes are stored and sent as they came. Bounds are described here and
-enforced where they are known, by topics themselves.
+judged alone; but a field that nobody knows is a mistake of the calling program and refuses the whole request. JSON bodies
+are never looked into: their bytes are stored and sent as they came. Bounds are described here and enforced where they are
+known, by topics themselves.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from meantime.topics.leasing.leasing import LONGEST_WAIT_MS, MOST_LEASES
 from meantime.topics.model import MessageDraft, Refused
 from meantime.topics.rules import MIN_AHEAD_MS
 from meantime.topics.settings import BOUNDS, SettingsChange
+from meantime.unknown_fields import misspelt
 
 MOST_ENTRIES = 10_000
 MOST_REDRIVEN = 10_000
@@ -47,7 +49,7 @@ LeaseTime = Annotated[
 ]
 
 
-class SettingsForm(SettingsChange, frozen=True, kw_only=True):
+class SettingsForm(SettingsChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a topic; one that is left out keeps its value."""
 
     bucket_count: Annotated[int, _setting("bucket_count")] | None = None
@@ -59,7 +61,7 @@ class SettingsForm(SettingsChange, frozen=True, kw_only=True):
     dedupe_ms: Annotated[int, _setting("dedupe_ms")] | None = None
 
 
-class DraftForm(MessageDraft, frozen=True):
+class DraftForm(MessageDraft, frozen=True, forbid_unknown_fields=True):
     """A message: when it is due, and any JSON or (`body_b64`) any bytes."""
 
     id: Identifier | None = None
@@ -67,61 +69,67 @@ class DraftForm(MessageDraft, frozen=True):
     body_b64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
 
 
-class DraftsForm(msgspec.Struct):
+class DraftsForm(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[list[Annotated[DraftForm, ONE_INSTANT]], ENTRIES]
 
 
-class FinishedForm(msgspec.Struct):
+class FinishedForm(msgspec.Struct, forbid_unknown_fields=True):
     """A lease, by the version that its holder got."""
 
     id: str
     version: int | None = None
 
 
-class ClaimForm(FinishedForm):
+class ClaimForm(FinishedForm, forbid_unknown_fields=True):
     """A lease, and when it is to end or the message to be due: one of the instants."""
 
     at_ms: int | None = None
     after_ms: int | None = None
 
 
-class ClaimsForm(msgspec.Struct):
+class ClaimsForm(msgspec.Struct, forbid_unknown_fields=True):
     leases: Annotated[list[ClaimForm], ENTRIES]
     consumer_id: Identifier | None = None
 
 
-class FinishForm(msgspec.Struct):
+class FinishForm(msgspec.Struct, forbid_unknown_fields=True):
     leases: Annotated[list[FinishedForm], ENTRIES]
     consumer_id: Identifier | None = None
 
 
-class IdsForm(msgspec.Struct):
+class IdsForm(msgspec.Struct, forbid_unknown_fields=True):
     ids: Annotated[list[str], ENTRIES]
 
 
-class EntriesForm(msgspec.Struct):
-    """Any batch, with its entries not looked into yet."""
+class DraftEntries(msgspec.Struct, forbid_unknown_fields=True):
+    """A batch whose entries are not looked into yet."""
 
     messages: list[Raw] | None = None
+
+
+class ClaimEntries(msgspec.Struct, forbid_unknown_fields=True):
     leases: list[Raw] | None = None
-    ids: list[Raw] | None = None
     consumer_id: str | None = None
 
 
-class PullForm(msgspec.Struct):
+class IdEntries(msgspec.Struct, forbid_unknown_fields=True):
+    ids: list[Raw] | None = None
+
+
+class PullForm(msgspec.Struct, forbid_unknown_fields=True):
     consumer_id: Identifier | None = None
     limit: LeaseLimit | None = LEASES
     lease_ms: LeaseTime | None = LEASE_MS
     wait_ms: Annotated[int, bounds(0, LONGEST_WAIT_MS)] | None = 0
 
 
-class MoveForm(msgspec.Struct):
+class MoveForm(msgspec.Struct, forbid_unknown_fields=True):
     at_ms: int | None = None
     after_ms: int | None = None
     version: int | None = None
 
 
-class RedriveForm(msgspec.Struct):
+class RedriveForm(msgspec.Struct, forbid_unknown_fields=True):
     to: Annotated[str, Meta(description="A topic; 404 where there is none of this name.")] | None = None
     limit: Annotated[int, bounds(1, MOST_REDRIVEN)] | None = MOST_REDRIVEN
 
@@ -134,7 +142,7 @@ class AnyProducerHeader(msgspec.Struct, rename={"group": "X-Producer-Group"}):
     group: Identifier | None = None
 
 
-class ConsumerQuery(msgspec.Struct):
+class ConsumerQuery(msgspec.Struct, forbid_unknown_fields=True):
     consumer_id: Identifier | None = None
 
 
@@ -148,6 +156,8 @@ def read(body: bytes, form: type[Form]) -> Form:
         if not body.isascii():
             body.decode()
         return msgspec.json.decode(body or b"{}", type=form)
+    except msgspec.ValidationError as error:
+        raise misspelt(error, form, body) or Malformed(f"the body cannot be read: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"the body cannot be read: {error}") from error
 
@@ -156,7 +166,7 @@ def read_drafts(body: bytes) -> Sequence[MessageDraft | Refused]:
     try:
         drafts: Sequence[MessageDraft | Refused] | None = read(body, DraftsForm).messages
     except Malformed:
-        entries = read(body, EntriesForm).messages
+        entries = read(body, DraftEntries).messages
         drafts = None if entries is None else [_draft(entry) for entry in entries]
     return check_batch(drafts, "messages")
 
@@ -167,14 +177,14 @@ def read_claims(body: bytes) -> tuple[str | None, Sequence[ClaimForm | Refused]]
         form = read(body, ClaimsForm)
         return form.consumer_id, check_batch(form.leases, "leases")
     except Malformed:
-        loose = read(body, EntriesForm)
+        loose = read(body, ClaimEntries)
         entries = check_batch(loose.leases, "leases")
         return loose.consumer_id, [_claim(entry) for entry in entries]
 
 
 def read_ids(body: bytes) -> list[str | None]:
     """None for an entry that is not a string."""
-    entries = check_batch(read(body, EntriesForm).ids, "ids")
+    entries = check_batch(read(body, IdEntries).ids, "ids")
     return [_decoded(entry, str) for entry in entries]
 
 
@@ -189,7 +199,9 @@ def check_batch(entries: Sequence[Form] | None, field: str) -> Sequence[Form]:
 def _draft(entry: Raw) -> MessageDraft | Refused:
     try:
         return msgspec.json.decode(entry, type=DraftForm)
-    except msgspec.DecodeError as error:
+    except msgspec.ValidationError as error:
+        if fault := misspelt(error, DraftForm, entry):
+            raise fault from error
         return Refused(_id_of(entry), str(error))
 
 
@@ -197,7 +209,9 @@ def _claim(entry: Raw) -> ClaimForm | Refused:
     """A version or an instant that cannot be read is none: what follows from that is for the rules to say."""
     try:
         return msgspec.json.decode(entry, type=ClaimForm)
-    except msgspec.DecodeError as error:
+    except msgspec.ValidationError as error:
+        if fault := misspelt(error, ClaimForm, entry):
+            raise fault from error
         fields = _decoded(entry, dict[str, Any]) or {}
         message_id = fields.get("id")
         if not isinstance(message_id, str):

@@ -33,7 +33,7 @@ KEEP_ALIVE_EVERY = 4.0
 _NEWLINE = b"\n"
 
 
-class PushQuery(ConsumerQuery):
+class PushQuery(ConsumerQuery, forbid_unknown_fields=True):
     buffer: LeaseLimit = 100
     lease_ms: LeaseTime = LEASE_MS
 

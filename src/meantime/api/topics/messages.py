@@ -30,13 +30,13 @@ MOVE = Takes(Annotated[MoveForm, ONE_INSTANT], form(MoveForm).read)
 CREATED = {201: CreatedView, 207: CreatedView}
 
 
-class ListQuery(msgspec.Struct):
+class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
     after: Annotated[str, msgspec.Meta(description="The id after which the list begins.")] = ""
     limit: Annotated[int, bounds(1, MOST_LISTED)] = 100
     producer_group: Annotated[str, msgspec.Meta(description="That of the header; 403 for any other.")] | None = None
 
 
-class VersionQuery(msgspec.Struct):
+class VersionQuery(msgspec.Struct, forbid_unknown_fields=True):
     version: int | None = None
 
 

@@ -26,13 +26,13 @@ STATUSES = [WAITING, PROCESSING, AVAILABLE, DEAD]
 MADE = {201: TopicView, 200: TopicView}
 
 
-class LoadQuery(msgspec.Struct):
+class LoadQuery(msgspec.Struct, forbid_unknown_fields=True):
     from_ms: int
     to_ms: Annotated[int, msgspec.Meta(description="After from_ms.")]
     step_ms: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
 
 
-class CountQuery(msgspec.Struct):
+class CountQuery(msgspec.Struct, forbid_unknown_fields=True):
     status: Annotated[str, msgspec.Meta(extra_json_schema={"enum": STATUSES})] | None = None
     from_ms: int | None = None
     to_ms: int | None = None

@@ -9,6 +9,7 @@ from meantime.api.call import HttpCall
 from meantime.api.workers import positions
 from meantime.errors import Invalid
 from meantime.streams.reading.reader import Reading
+from meantime.unknown_fields import misspelt
 from meantime.workers.inspection import QueueState
 
 
@@ -50,7 +51,7 @@ class QueuesDocument(msgspec.Struct, frozen=True):
     queues: list[QueueDocument]
 
 
-class ResetForm(msgspec.Struct, frozen=True):
+class ResetForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cursor of the queue's partition; `BEGIN` does everything again that is still there."""
 
     cursor: Annotated[str, msgspec.Meta(min_length=1)]
@@ -139,7 +140,9 @@ def _reset(body: bytes) -> str:
     try:
         return msgspec.convert(decoded(body), ResetForm).cursor
     except msgspec.ValidationError as error:
-        raise Invalid(f'say where to go on: {{"cursor": "BEGIN"}} or another cursor ({error})') from error
+        raise misspelt(error, ResetForm) or Invalid(
+            f'say where to go on: {{"cursor": "BEGIN"}} or another cursor ({error})'
+        ) from error
 
 
 async def _documents(reading: Reading, states: list[QueueState]) -> list[QueueDocument]:
