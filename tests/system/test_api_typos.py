@@ -13,6 +13,7 @@ from api_world import ApiWorld, open_world
 from conftest import command
 from meantime.sdk.client import Client
 from meantime.sdk.core import UnknownFieldWarning
+from meantime.sdk.model import EventType
 
 pytestmark = [pytest.mark.takes(seconds=30), pytest.mark.timeout(300)]
 
@@ -119,10 +120,12 @@ def test_streams_ignore_what_they_do_not_know_and_say_so(world: ApiWorld) -> Non
 
 def test_the_sdk_and_the_command_line_warn(world: ApiWorld, tmp_path: Any, capsys: Any) -> None:
     key = world.http.headers["Authorization"].removeprefix("Bearer ")
-    with Client(world.places.nodes[0].url, key) as client, pytest.warns(UnknownFieldWarning, match="partitons"):
-        client.create_event_type({"name": "typos.sdk", "partitons": 3})
+    with Client(world.places.nodes[0].url, key) as client, pytest.warns(UnknownFieldWarning, match=r"options\.retention"):
+        client.create_event_type(EventType("typos.sdk", options={"retention": 5}))
     declared = tmp_path / "declared.json"
-    declared.write_text(json.dumps({"name": "typos.cli", "partitons": 3}))
+    declared.write_text(json.dumps({"partitons": 3, "options": {"retention": 5}}))
     code, _ = command(world.places, "event-types", "create", "typos.cli", "--file", str(declared), "--key", key)
+    warned = capsys.readouterr().err
     assert code == 0
-    assert "warning: the broker ignored what it does not know: partitons" in capsys.readouterr().err
+    assert "has what nobody knows, and it is ignored: partitons" in warned
+    assert "warning: the broker ignored what it does not know: options.retention" in warned

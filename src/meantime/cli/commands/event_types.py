@@ -10,6 +10,7 @@ from meantime.cli.instants import human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import ClusterSession, EventTypeName, Yes, confirm, on_cluster
 from meantime.errors import Invalid
+from meantime.unknown_fields import known_fields, unknown_fields
 
 app = typer.Typer(no_args_is_help=True, help="Event types: declare, look at, change and remove them.")
 
@@ -172,8 +173,11 @@ def _given(category: str | None, strategy: str | None, key_fields: list[str] | N
 def _declared(name: str, file: Path | None, given: dict[str, Any]) -> Any:
     from meantime.sdk.model import EventType
 
+    read = _json_file(file) if file else {}
+    if ignored := list(unknown_fields(read, known_fields(EventType))):
+        say(f"warning: {file} has what nobody knows, and it is ignored: {', '.join(ignored)}")
     try:
-        return msgspec.convert({**(_json_file(file) if file else {}), "name": name, **given}, EventType)
+        return msgspec.convert({**read, "name": name, **given}, EventType)
     except msgspec.ValidationError as error:
         raise Invalid(f"{file} is not the declaration of an event type: {error}") from error
 
