@@ -266,6 +266,15 @@ def test_no_data_are_lost_and_the_commands_run_nodes_restart_a_killed_one_in_its
         }
         again = Folder(folder).read().places
         assert again is not None
+        secret = (folder / "postgres.password").read_text()
+        assert secret not in json.dumps(shown)
+        with psycopg.connect(shown["postgres"]) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        with_secrets = json.loads(meantime("status", "--data", folder, "--json", "--secrets").stdout)
+        assert with_secrets["postgres"] == again.postgres
+        addresses = {process["name"]: process["address"] for process in shown["processes"]}
+        assert addresses["node-2"] == f"http://127.0.0.1:{first + 1}"
+        assert addresses["kafka-1"] == shown["kafka"][0]
         assert replace(again, nodes=()) == stack.places
         assert read_everywhere(again, "first") == WRITTEN
 

@@ -2,13 +2,16 @@
 
 import signal
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
 
 import msgspec
 
+from meantime.config import without_password
 from meantime.errors import StackError
 from meantime.stack import processes
 from meantime.stack.folder import Folder, StackState, StateFile
-from meantime.stack.model import Event, Row, Tell
+from meantime.stack.model import Event, Places, Row, Tell
 
 STOP_WITHIN = 90.0
 
@@ -45,6 +48,7 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     state: str
     alive: bool
     restarts: int
+    address: str
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -60,28 +64,46 @@ class Status(msgspec.Struct, frozen=True):
     data: str
 
 
-def status(folder: Folder) -> Status:
-    """The whole picture of a running stack; one that does not run is an error."""
+def status(folder: Folder, *, secrets: bool = False) -> Status:
+    """The whole picture of a running stack; one that does not run is an error. Without `secrets` PostgreSQL's password is
+    not in its address, but in a file that the address names."""
     condition = look(folder)
     places = condition.state.places
     if not condition.running or places is None:
         raise StackError(_not_running(folder, condition))
+    postgres = places.postgres if secrets else with_passfile(places.postgres, folder.postgres_passfile)
+    addresses = _addresses(places, postgres)
     pids = {row.name: row.mark.pid for row in condition.alive if row.mark}
     return Status(
         nodes=tuple(NodeStatus(node.id, node.url, pids.get(node.id)) for node in places.nodes),
         zookeeper=places.zookeeper,
         kafka=places.kafka,
-        postgres=places.postgres,
+        postgres=postgres,
         console=places.console,
-        processes=tuple(_process(row, row.name in pids) for row in sorted(condition.state.processes, key=_order)),
+        processes=tuple(
+            _process(row, row.name in pids, addresses.get(row.name, ""))
+            for row in sorted(condition.state.processes, key=_order)
+        ),
         ready=condition.state.ready,
         data=str(folder.path),
     )
 
 
-def _process(row: Row, alive: bool) -> ProcessStatus:
+def with_passfile(uri: str, file: Path) -> str:
+    """An address that any program on libpq can use who may read the file, and that may be shown."""
+    return f"{without_password(uri)}?{urlencode({'passfile': str(file)})}"
+
+
+def _addresses(places: Places, postgres: str) -> dict[str, str]:
+    """Where each process listens."""
+    clusters = {f"kafka-{number}": address for number, address in enumerate(places.kafka, start=1)}
+    services = {"zookeeper": places.zookeeper, "postgres": postgres, "console": places.console or ""}
+    return {**clusters, **services, **{node.id: node.url for node in places.nodes}}
+
+
+def _process(row: Row, alive: bool, address: str) -> ProcessStatus:
     pid = row.mark.pid if row.mark and alive else None
-    return ProcessStatus(row.kind, row.name, pid, row.log, row.state, alive, row.restarts)
+    return ProcessStatus(row.kind, row.name, pid, row.log, row.state, alive, row.restarts, address)
 
 
 def _order(row: Row) -> tuple[int, str]:

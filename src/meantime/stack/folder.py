@@ -39,6 +39,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
         self.logs = self.path / "logs"
+        self.postgres_passfile = self.path / "postgres.pgpass"
 
     def read(self) -> StackState:
         try:

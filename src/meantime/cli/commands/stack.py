@@ -7,7 +7,6 @@ import msgspec
 import typer
 
 from meantime.cli.output import print_json, print_table
-from meantime.config import without_password
 from meantime.stack import control
 from meantime.stack.discovery import data_path
 from meantime.stack.folder import Folder
@@ -74,12 +73,19 @@ def down(data: Data = None, json: Json = False) -> None:
         typer.echo(f"the stack in {folder.path} has stopped" if stopped else f"nothing is running in {folder.path}")
 
 
-def status(data: Data = None, json: Json = False) -> None:
+def status(
+    data: Data = None,
+    json: Json = False,
+    secrets: Annotated[bool, typer.Option("--secrets", help="With PostgreSQL's password in its address.")] = False,
+) -> None:
     """Show every address and process of a running stack; exit code 3 if there is none.
+
+    The address of PostgreSQL names a file with its password, which programs on libpq read by themselves; for others there
+    is --secrets.
 
     Example: meantime status --json
     """
-    _show(Folder(data_path(data)), json)
+    _show(Folder(data_path(data)), json, secrets)
 
 
 def _announcing(folder: Folder, tell: Tell, json: bool) -> Tell:
@@ -91,23 +97,13 @@ def _announcing(folder: Folder, tell: Tell, json: bool) -> Tell:
     return both
 
 
-def _show(folder: Folder, json: bool) -> None:
-    current = control.status(folder)
+def _show(folder: Folder, json: bool, secrets: bool = False) -> None:
+    current = control.status(folder, secrets=secrets)
     if json:
         print_json(msgspec.to_builtins(current))
         return
     rows = [
-        [process.name, _address(current, process.name), str(process.pid or ""), process.state, process.restarts, process.log]
+        [process.name, process.address, str(process.pid or ""), process.state, process.restarts, process.log]
         for process in current.processes
     ]
     print_table(["process", "address", "pid", "state", "restarts", "log"], rows)
-
-
-def _address(current: control.Status, name: str) -> str:
-    clusters = {f"kafka-{number}": address for number, address in enumerate(current.kafka, start=1)}
-    services = {
-        "zookeeper": current.zookeeper,
-        "postgres": without_password(current.postgres),
-        "console": current.console or "",
-    }
-    return {**clusters, **services, **{node.id: node.url for node in current.nodes}}.get(name, "")

@@ -59,9 +59,15 @@ def uri(folder: Folder, port: int) -> str:
 def password(folder: Folder) -> str:
     file = folder.path / "postgres.password"
     if not file.exists():
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as secret:
-            secret.write(secrets.token_urlsafe(24))
+        _write_secret(file, secrets.token_urlsafe(24))
+    if not folder.postgres_passfile.exists():
+        _write_secret(folder.postgres_passfile, f"{HOST}:*:*:{USER}:{file.read_text()}")
     return file.read_text()
+
+
+def _write_secret(file: Path, text: str) -> None:
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as secret:
+        secret.write(text)
 
 
 def answers(address: str) -> str | None:
