@@ -5,20 +5,17 @@ from datetime import datetime
 
 import typer
 
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+from meantime.durations import UNITS, parse_duration
+
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def seconds(text: str) -> float:
-    """`1h30m` is 5400; a plain number is seconds."""
-    compact = text.strip().lower().replace(" ", "")
-    if _NUMBER.fullmatch(compact):
-        return float(compact)
-    parts = _PART.findall(compact)
-    if not parts or "".join(number + unit for number, unit in parts) != compact:
-        raise typer.BadParameter(f"{text!r} is not a duration; write it like 500ms, 90s, 10m, 1h30m or 2d")
-    return sum(float(number) * UNITS[unit] for number, unit in parts)
+    """`1h30m` is 5400."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def unix_seconds(text: str, now: float) -> float:

@@ -182,8 +182,8 @@ class AsyncClient(AsyncSender):
         consuming = TopicConsumer(self, topic, consumer_id, ConsumeOptions(**options))
         await consuming.start()
         try:
-            while True:
-                yield await consuming.next()
+            while (lease := await consuming.next()) is not None:
+                yield lease
         finally:
             await consuming.close()
 

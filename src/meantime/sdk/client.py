@@ -175,11 +175,12 @@ class Client(Sender):
     def consume(self, topic: str, consumer_id: str, **options: Unpack[ConsumeSettings]) -> Iterator[Lease]:
         """Leases on messages as they become due, kept alive in the background while you work.
 
-        Options are `mode` ("push" or "pull"), `buffer` (leases at once, 10), `lease_for` (seconds, 30), `auto_extend`
-        (True) and `on_lost`, which is called with a lease when it is lost. Keep `consumer_id` over restarts: a consumer
+        Options are `mode` ("push" or "pull"), `buffer` (leases at once, 10), `lease_for` (30 seconds), `auto_extend`
+        (True) and `on_lost`, which is called with a lease when it is lost. The loop ends after `limit` leases, or when none
+        came for `idle_timeout`; without them it goes on for ever. Keep `consumer_id` over restarts: a consumer
         that returns first gets back what it still holds.
 
-        >>> for lease in client.consume("reminders", "worker-1", buffer=50, lease_for=60):
+        >>> for lease in client.consume("reminders", "worker-1", buffer=50, lease_for="1m", idle_timeout="10s"):
         ...     with lease:
         ...         remind(lease.body)
         """

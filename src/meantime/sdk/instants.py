@@ -1,22 +1,29 @@
 """Instants and durations as people write them in Python, turned into what the wire wants.
 
-An instant is an aware `datetime` or Unix seconds; a duration is a `timedelta` or seconds. Exactly one of the two says when.
+An instant is an aware `datetime`, the same as text (`2026-05-01T09:00:00Z`), or Unix seconds; a duration is a `timedelta`,
+text like `90s`, `1h30m` or `2d`, or seconds. Exactly one of the two says when.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from meantime.durations import Duration, in_seconds
 from meantime.errors import Invalid
 
-Instant = datetime | float
-Duration = timedelta | float
+__all__ = ["Duration", "Instant", "milliseconds", "unix_ms", "when"]
+
+Instant = datetime | str | float
 
 
 def milliseconds(duration: Duration) -> int:
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    return round(seconds * 1000)
+    return round(in_seconds(duration) * 1000)
 
 
 def unix_ms(instant: Instant) -> int:
+    if isinstance(instant, str):
+        try:
+            instant = datetime.fromisoformat(instant)
+        except ValueError:
+            raise Invalid(f"{instant!r} is not an instant; write it like 2026-05-01T09:00:00Z") from None
     if not isinstance(instant, datetime):
         return round(instant * 1000)
     if instant.tzinfo is None:

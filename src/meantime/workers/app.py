@@ -17,6 +17,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
+from meantime.durations import Duration, in_seconds
 from meantime.errors import Invalid
 from meantime.names import check_event_type
 from meantime.workers.layout import check_app
@@ -48,25 +49,25 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a message is tried in all, and the seconds between: `delay`, then `factor` times as long each time, give or
-    take the fraction `jitter`."""
+    """How often a message is tried in all, and how long in between: `delay`, then `factor` times as long each time, give or
+    take the fraction `jitter`. Durations are seconds, texts like `"90s"`, or timedeltas."""
 
     attempts: int = 5
-    delay: float = 1.0
+    delay: Duration = 1.0
     factor: float = 2.0
     jitter: float = 0.1
-    most: float = 3600.0
-    """The longest delay, in seconds."""
+    most: Duration = 3600.0
+    """The longest delay."""
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise Invalid(f"Retry(attempts={self.attempts}): a message is tried at least once")
-        if self.delay < 0 or self.factor <= 0 or self.most < 0 or not 0 <= self.jitter <= 1:
+        if in_seconds(self.delay) < 0 or self.factor <= 0 or in_seconds(self.most) < 0 or not 0 <= self.jitter <= 1:
             raise Invalid("Retry: delay and most are not negative, factor is positive, jitter is between 0 and 1")
 
     def delay_after(self, attempt: int) -> float:
         """Seconds to wait when this attempt has failed, the first being 1."""
-        return jittered(backoff(attempt, self.delay, self.factor, self.most), self.jitter)
+        return jittered(backoff(attempt, in_seconds(self.delay), self.factor, in_seconds(self.most)), self.jitter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class App:
         event_type: str,
         *,
         retry: Retry | None = None,
-        time_limit: float | None = None,
+        time_limit: Duration | None = None,
         on_error: OnError = "retry",
         batch: int | None = None,
         checkpoint_every: int = 1,
@@ -130,15 +131,17 @@ class App:
 
         `retry`: a message that fails comes back later, up to so many attempts; then, or at once without `retry`, it goes to
         the topic `<app>.dead`. `on_error="block"`: it is tried again in place and its queue waits, for strict order.
-        `time_limit`: seconds after which an attempt has failed. `batch`: hand over a list of up to so many messages that
+        `time_limit`: the time after which an attempt has failed. `batch`: hand over a list of up to so many messages that
         are there. `checkpoint_every`: record every so many messages instead of each one; after a crash, up to so many are
         repeated.
         """
 
+        limit = None if time_limit is None else in_seconds(time_limit)
+
         def register(handler: Handler) -> Handler:
             if event_type in self._jobs:
                 raise Invalid(f"{event_type!r} has a job in this application already: {self._jobs[event_type].name}")
-            self._jobs[event_type] = Job(event_type, handler, retry, time_limit, on_error, batch, checkpoint_every)
+            self._jobs[event_type] = Job(event_type, handler, retry, limit, on_error, batch, checkpoint_every)
             return handler
 
         return register

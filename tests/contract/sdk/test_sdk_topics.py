@@ -12,6 +12,7 @@ from sdk_proxy import proxy_to
 from conftest import RunningStack
 from meantime import AsyncClient, Client, Draft, Lease, LeaseLost, Retries
 from meantime.errors import Conflict, Forbidden, Invalid, NotFound
+from meantime.sdk.consuming.consumer import Mode
 
 QUICK = Retries(first_pause=0.02, longest_pause=0.2)
 
@@ -46,6 +47,34 @@ def test_a_message_comes_when_it_is_due_and_is_gone_when_it_is_deleted(client: C
         break
     with pytest.raises(NotFound):
         client.message(topic, "a")
+
+
+@pytest.mark.parametrize("mode", ["push", "pull"])
+def test_a_loop_ends_after_its_limit_or_when_nothing_comes_any_more(client: Client, topic: str, mode: Mode) -> None:
+    client.schedule_many(topic, [Draft(number, after=0) for number in range(5)])
+    some = [lease.body for lease in done(client.consume(topic, "w", mode=mode, limit=3, lease_for="10s"))]
+    rest = [lease.body for lease in done(client.consume(topic, "w", mode=mode, idle_timeout="500ms"))]
+    assert len(some) == 3
+    assert sorted(some + rest) == [0, 1, 2, 3, 4]
+    assert list(client.consume(topic, "w", mode=mode, limit=0)) == []
+
+
+def done(leases: Iterator[Lease]) -> Iterator[Lease]:
+    for lease in leases:
+        lease.delete()
+        yield lease
+
+
+def test_instants_and_durations_may_be_texts(client: Client, topic: str) -> None:
+    scheduled = client.schedule(topic, 1, after="5m")
+    assert 290 < (scheduled.at_ms or 0) / 1000 - client.now() < 310
+    assert client.schedule(topic, 1, at="2027-01-01T00:00:00Z").at_ms == 1_798_761_600_000
+    for wrong in ("5", "soon"):
+        with pytest.raises(Invalid, match=r"unit|duration"):
+            client.schedule(topic, 1, after=wrong)
+    for wrong in ("tomorrow", "2027-01-01T00:00:00"):
+        with pytest.raises(Invalid, match="instant"):
+            client.schedule(topic, 1, at=wrong)
 
 
 def test_an_id_makes_scheduling_repeatable(client: Client, topic: str) -> None:

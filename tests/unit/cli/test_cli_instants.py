@@ -7,7 +7,7 @@ from meantime.cli.instants import human, seconds, unix_seconds
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("90", 90),
+        ("0", 0),
         ("500ms", 0.5),
         ("90s", 90),
         ("1h30m", 5400),
@@ -24,6 +24,12 @@ def test_durations_read_as_people_write_them(text: str, expected: float) -> None
 @pytest.mark.parametrize("text", ["", "soon", "5x", "h", "-5s", "1h-5m", "1e5"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="not a duration"):
+        seconds(text)
+
+
+@pytest.mark.parametrize("text", ["90", "1.5", " 5 "])
+def test_a_number_without_a_unit_could_be_anything_and_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"has no unit; write {text.strip()}s for seconds"):
         seconds(text)
 
 

@@ -8,6 +8,9 @@ import typer
 
 from meantime.cli.output import on_terminal, print_json, print_table, say
 from meantime.cli.session import ClusterSession, Data, Json, Key, Url, Yes, confirm, on_cluster, open_session
+from meantime.errors import NotFound
+
+MOST_NAMED = 20
 
 apps = typer.Typer(help="Applications: their workers and queues.")
 
@@ -153,8 +156,12 @@ def _list(session: ClusterSession) -> None:
     if session.json:
         print_json({"apps": found})
         return
-    rows = ([app.name, app.workers, app.queues, "paused" if app.paused else "running"] for app in found)
+    rows = ([app.name, app.workers, app.queues, _state(app)] for app in found)
     print_table(["app", "workers", "queues", "state"], rows)
+
+
+def _state(app: AppView) -> str:
+    return "paused" if app.paused else "running" if app.workers else "no workers"
 
 
 def _workers(session: ClusterSession, app: str) -> list[WorkerView]:
@@ -186,10 +193,13 @@ def _id(session: ClusterSession, app: str, queue: str) -> str:
     event_type, slash, partition = queue.rpartition("/")
     if not slash:
         return queue
-    for known in _queues(session, app):
+    queues = _queues(session, app)
+    for known in queues:
         if (known.event_type, known.partition) == (event_type, partition):
             return known.queue
-    return queue
+    there = ", ".join(f"{known.event_type}/{known.partition}" for known in queues[:MOST_NAMED])
+    more = f" and {len(queues) - MOST_NAMED} more" if len(queues) > MOST_NAMED else ""
+    raise NotFound(f"{app} has no queue {queue!r}; " + (f"it has {there}{more}" if queues else "it has none at all"))
 
 
 def _print(session: ClusterSession, document: dict[str, Any]) -> None:

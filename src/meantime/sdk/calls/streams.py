@@ -7,6 +7,7 @@ import msgspec
 
 from meantime.errors import MeantimeError, PublishFailed
 from meantime.sdk.calls.call import JSON, Call, Response, body, fields, fresh_id, nothing, path, reading
+from meantime.sdk.instants import Duration, milliseconds
 from meantime.sdk.model import Event, EventType, Partition, PublishedItem, Schema, Statistic, Storage, Switch, Timeline
 
 read_event_type = reading(EventType)
@@ -28,12 +29,12 @@ def create_event_type(
     *,
     partitions: int | None = None,
     schema: dict[str, Any] | None = None,
-    retention_for: float | None = None,
+    retention_for: Duration | None = None,
     adopt_topic: str | None = None,
 ) -> Call[None]:
     """Declare an event type, by its name or in full; Conflict if the name is taken.
 
-    >>> client.create_event_type("orders", partitions=4, retention_for=86400)
+    >>> client.create_event_type("orders", partitions=4, retention_for="7d")
     >>> client.create_event_type(EventType("users", category="business", partition_strategy="hash",
     ...                                    partition_key_fields=["id"]), partitions=8)
     """
@@ -45,7 +46,7 @@ def create_event_type(
 
 
 def _completed(
-    declared: EventType, partitions: int | None, schema: dict[str, Any] | None, retention_for: float | None
+    declared: EventType, partitions: int | None, schema: dict[str, Any] | None, retention_for: Duration | None
 ) -> EventType:
     owner = declared.owning_application or "meantime"
     category = declared.category or "undefined"
@@ -55,7 +56,7 @@ def _completed(
         category=category,
         schema=Schema(type="json_schema", schema=text) if schema is not None or declared.schema is None else None,
         default_statistic=Statistic(read_parallelism=partitions, write_parallelism=partitions) if partitions else None,
-        options={"retention_time": round(retention_for * 1000)} if retention_for is not None else None,
+        options={"retention_time": milliseconds(retention_for)} if retention_for is not None else None,
     )
     return msgspec.structs.replace(declared, **changes)
 

@@ -6,12 +6,15 @@ way what waits in the queue is extended too, and is given back when the consumer
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
+from meantime.durations import Duration, in_seconds
 from meantime.errors import Invalid, MeantimeError, Unavailable
 from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls.call import Call
@@ -33,19 +36,34 @@ ON_ITS_WAY_FOR = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """How to consume: by push or pull, how many leases at once, for how long each, and whether to keep them alive."""
+    """How to consume: by push or pull, how many leases at once, for how long each, and whether to keep them alive; after how
+    many, or after how long without any, the loop ends."""
 
     mode: Mode = "push"
     buffer: int = 10
-    lease_for: float = 30.0
+    lease_for: Duration = 30.0
     auto_extend: bool = True
     on_lost: OnLost | None = None
+    limit: int | None = None
+    idle_timeout: Duration | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in ("push", "pull"):
             raise Invalid(f"mode is 'push' or 'pull', not {self.mode!r}")
-        if self.buffer < 1 or self.lease_for <= 0:
+        if self.buffer < 1 or self.leased_for <= 0:
             raise Invalid("buffer and lease_for must be positive")
+        if self.limit is not None and self.limit < 0:
+            raise Invalid("limit must not be negative")
+
+    @property
+    def leased_for(self) -> float:
+        """Seconds."""
+        return in_seconds(self.lease_for)
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a lease after which the loop ends."""
+        return math.inf if self.idle_timeout is None else in_seconds(self.idle_timeout)
 
 
 class ConsumeSettings(TypedDict, total=False):
@@ -53,9 +71,11 @@ class ConsumeSettings(TypedDict, total=False):
 
     mode: Mode
     buffer: int
-    lease_for: float
+    lease_for: Duration
     auto_extend: bool
     on_lost: OnLost | None
+    limit: int | None
+    idle_timeout: Duration | None
 
 
 class TopicConsumer:
@@ -66,12 +86,13 @@ class TopicConsumer:
         self._topic = topic
         self._consumer_id = consumer_id
         self._options = options
-        self._keeper = LeaseKeeper(sender, topic, consumer_id, options.lease_for, extending=options.auto_extend)
+        self._keeper = LeaseKeeper(sender, topic, consumer_id, options.leased_for, extending=options.auto_extend)
         self._waiting: deque[AsyncLease] = deque()
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
         self._tasks = TaskSet()
         self._open = False
+        self._handed_out = 0
 
     async def start(self) -> None:
         self._open = True
@@ -79,20 +100,33 @@ class TopicConsumer:
         if self._options.mode == "push":
             self._tasks.start(self._watched(self._receive()), name=f"lease stream of {self._consumer_id}")
 
-    async def next(self) -> AsyncLease:
-        """The next lease that is still held; raises what stopped the consumer."""
+    async def next(self) -> AsyncLease | None:
+        """The next lease that is still held; None when the limit is reached or nothing came for the time to wait. Raises
+        what stopped the consumer."""
+        if self._handed_out == self._options.limit:
+            return None
+        ends_at = time.monotonic() + self._options.patience
         while True:
             while self._waiting:
                 lease = self._waiting.popleft()
                 if lease.held:
+                    self._handed_out += 1
                     return lease
             if self._failure:
                 raise self._failure
+            left = ends_at - time.monotonic()
+            if left <= 0:
+                return None
             if self._options.mode == "pull":
-                await self._pull()
+                await self._pull(min(left, POLL_FOR))
             else:
+                await self._arrival(left)
+
+    async def _arrival(self, wait_for: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if wait_for == math.inf else wait_for):
                 await self._arrived.wait()
-                self._arrived.clear()
+        self._arrived.clear()
 
     async def close(self) -> None:
         """Give back what was not handed out. Once is enough; again does nothing."""
@@ -132,14 +166,14 @@ class TopicConsumer:
                     self._arrive(lease_calls.read_line(line))
         return failures + 1
 
-    async def _pull(self) -> None:
+    async def _pull(self, wait_for: float) -> None:
         options = self._options
         call = lease_calls.lease(
             self._topic,
             self._consumer_id,
             limit=options.buffer,
             lease_for=options.lease_for,
-            wait_for=POLL_FOR,
+            wait_for=wait_for,
         )
         for leased in await self._patiently(call):
             self._arrive(leased)

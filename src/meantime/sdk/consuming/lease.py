@@ -130,11 +130,11 @@ class BackgroundConsumers:
         return self._loop.closed
 
     def consume(self, topic: str, consumer_id: str, options: ConsumeOptions) -> Iterator[Lease]:
-        """Leases, one at a time, until the caller stops asking or the client is closed."""
+        """Leases, one at a time, until the options say so, the caller stops asking or the client is closed."""
         consuming = self._loop.run(self._start(topic, consumer_id, replace(options, on_lost=None)))
         try:
-            while True:
-                yield Lease(self._loop, self._loop.run(consuming.next()), options.on_lost)
+            while (lease := self._loop.run(consuming.next())) is not None:
+                yield Lease(self._loop, lease, options.on_lost)
         except BackgroundLoopClosed:
             return
         finally:
