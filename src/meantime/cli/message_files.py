@@ -18,11 +18,13 @@ import typer
 from meantime.cli.input import InputLine
 from meantime.cli.instants import seconds, unix_seconds
 from meantime.errors import Invalid
+from meantime.unknown_fields import hint
 
 if TYPE_CHECKING:
     from meantime.sdk.messages import NewMessage
 
 WHEN = ("at", "at_ms", "after", "after_ms")
+KNOWN = {"id", "body", "body_b64", *WHEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ def message(item: InputLine, default: When) -> "NewMessage":
 
     try:
         line = msgspec.json.decode(item.text, type=dict[str, Any])
+        for name in line.keys() - KNOWN:
+            raise Invalid(f"{name!r} is not known here{hint(name, KNOWN)}")
         given = {name: line[name] for name in WHEN if line.get(name) is not None} or default.fields()
         at_ms, after_ms = _when(given, default.now)
         return msgspec.convert(
@@ -91,7 +95,7 @@ def _when(given: Mapping[str, Any], now: float) -> tuple[int | None, int | None]
     if len(given) != 1:
         raise Invalid(f"say when with exactly one of {', '.join(WHEN)}")
     ((name, value),) = given.items()
-    text = str(value)
+    text = f"{value}s" if name == "after" and type(value) in (int, float) else str(value)
     if name.endswith("_ms") and not text.lstrip("-").isdigit():
         raise Invalid(f"{name} is not a whole number: {text!r}")
     if name.startswith("at"):

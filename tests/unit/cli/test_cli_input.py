@@ -89,11 +89,17 @@ def test_a_line_without_an_instant_gets_that_of_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"nonsense", b"[]", b"{}", b'{"at_ms": 1, "after_ms": 1}', b'{"at_ms": "x"}', b'{"after": "x"}']
+    "line",
+    [b"nonsense", b"[]", b"{}", b'{"at_ms": 1, "after_ms": 1}', b'{"at_ms": "x"}', b'{"after": "x"}', b'{"after": "3"}'],
 )
 def test_a_line_that_makes_no_sense_says_why(line: bytes) -> None:
     with pytest.raises(Invalid):
         message(InputLine("f:1", line), NOW)
+
+
+def test_a_misspelt_name_in_a_line_is_refused() -> None:
+    with pytest.raises(Invalid, match="'boddy' is not known here; did you mean body?"):
+        message(InputLine("f:1", b'{"after": "5s", "boddy": 1}'), NOW)
 
 
 def test_the_columns_of_csv_become_id_instant_and_body(tmp_path: Path) -> None:
