@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from meantime.errors import Invalid
+from meantime.errors import Invalid, Malformed
 
 _REPORT = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
 _SHOWN = 100
@@ -18,11 +18,13 @@ KnownFields = Mapping[str, "KnownFields"]
 """The fields of an object, each with those of the object in it; empty where anything may be inside."""
 
 
-def misspelt(error: msgspec.ValidationError, kind: Any, text: bytes | msgspec.Raw = b"{}") -> Invalid | None:
-    """What to tell the caller when `kind` knows no such field; None when something else is wrong with `text`."""
+def misspelt(error: msgspec.ValidationError, kind: Any, text: bytes | msgspec.Raw = b"{}") -> Invalid | Malformed | None:
+    """What to tell the caller when `kind` knows no such field; None when that is not what is wrong with `text`."""
     found = _REPORT.fullmatch(str(error))
-    if found is None or not _is_json(text):
+    if found is None:
         return None
+    if not _is_json(text):
+        return Malformed("the body is not JSON")
     name, place = found["name"][:_SHOWN], found["place"] or ""
     place = place if place != "[...]" else ""
     field = f"{place}.{name}" if place else name

@@ -42,6 +42,9 @@ def test_a_topic_with_a_misspelt_setting_is_not_made(world: ApiWorld) -> None:
 
 def test_a_timer_with_a_misspelt_field_is_not_set(world: ApiWorld) -> None:
     good = {"after": 3600, "callback_topic": "t", "callback": "x"}
+    wrong = world.http.post("/timers", json={"timer": [good]})
+    assert wrong.status_code == 422
+    assert "did you mean timers?" in wrong.json()["detail"]
     for body in ({**good, "callback_ky": "k"}, {"timers": [good, {**good, "callback_ky": "k"}]}):
         answer = world.http.post("/timers", json=body)
         assert answer.status_code == 422, answer.text
@@ -52,7 +55,7 @@ def test_a_message_with_a_misspelt_field_refuses_its_batch(world: ApiWorld) -> N
     world.make("PUT", "/topics/typos", {})
     group = {"X-Producer-Group": "owners"}
     good = {"after_ms": 60_000, "body": 1, "id": "good"}
-    for bad in ({**good, "id": "bad", "body64": "eA=="}, {**good, "id": 5, "aftr_ms": 1}):
+    for bad in ({**good, "id": "bad", "body64": "eA=="}, {"aftr_ms": 1, **good, "id": 5}):
         answer = world.http.post("/topics/typos/messages", json={"messages": [good, bad]}, headers=group)
         assert answer.status_code == 422, answer.text
         assert "is not known here; did you mean" in answer.json()["detail"]
@@ -124,7 +127,8 @@ def test_the_sdk_and_the_command_line_warn(world: ApiWorld, tmp_path: Any, capsy
         client.create_event_type(EventType("typos.sdk", options={"retention": 5}))
     declared = tmp_path / "declared.json"
     declared.write_text(json.dumps({"partitons": 3, "options": {"retention": 5}}))
-    code, _ = command(world.places, "event-types", "create", "typos.cli", "--file", str(declared), "--key", key)
+    options = ("--file", str(declared), "--key", key, "--url", world.places.nodes[0].url)
+    code, _ = command(world.places, "event-types", "create", "typos.cli", *options)
     warned = capsys.readouterr().err
     assert code == 0
     assert "has what nobody knows, and it is ignored: partitons" in warned

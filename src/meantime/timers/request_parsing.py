@@ -12,7 +12,7 @@ from meantime.errors import Invalid, Malformed
 from meantime.names import check_identifier
 from meantime.timers.model import Future, TimerId, TimerLimits
 from meantime.timers.rules import event_type_of, future_fault, make_token
-from meantime.unknown_fields import misspelt
+from meantime.unknown_fields import hint, misspelt
 
 MOST_AT_ONCE = 10_000
 
@@ -29,8 +29,8 @@ class TimerForm(msgspec.Struct, forbid_unknown_fields=True):
     token: str | None = None
 
 
-class TimersForm(msgspec.Struct):
-    timers: Raw | UnsetType = UNSET
+TIMERS = "timers"
+KNOWN = {TIMERS, *(field.encode_name for field in msgspec.structs.fields(TimerForm))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,17 @@ def parse_timers(body: bytes, now_ms: int, limits: TimerLimits) -> NewTimers:
     try:
         if not body.isascii():
             body.decode()  # what is kept as it is written is not looked into otherwise
-        entries = msgspec.json.decode(body, type=TimersForm).timers
+        given = msgspec.json.decode(body, type=dict[str, Raw])
     except msgspec.ValidationError:
         raise Malformed('the body must be a JSON object: a timer, or {"timers": [...]}') from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
-    if isinstance(entries, UnsetType):
+    for name in given.keys() - KNOWN:
+        raise Invalid(f"{name[:100]} is not known here{hint(name, KNOWN)}", field=name[:100])
+    if TIMERS not in given:
         form = _form(body)
         return NewTimers([_new_timer(form, now_ms, limits)], batch=False, relative=form.after is not None)
-    return _batch(_entries(entries), now_ms, limits)
+    return _batch(_entries(given[TIMERS]), now_ms, limits)
 
 
 def _entries(raw: Raw) -> list[Raw]:

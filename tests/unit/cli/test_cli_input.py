@@ -98,7 +98,7 @@ def test_a_line_that_makes_no_sense_says_why(line: bytes) -> None:
 
 
 def test_a_misspelt_name_in_a_line_is_refused() -> None:
-    with pytest.raises(Invalid, match="'boddy' is not known here; did you mean body?"):
+    with pytest.raises(Invalid, match="'boddy' is not known here; did you mean body"):
         message(InputLine("f:1", b'{"after": "5s", "boddy": 1}'), NOW)
 
 
