@@ -7,7 +7,8 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     MeantimeError
     ├── Malformed               the request cannot be read
     ├── Invalid                 the request can be read, but its values are wrong
-    │   └── BadCursor           a cursor is no position of its event type (`reason` says why)
+    │   ├── BadCursor           a cursor is no position of its event type (`reason` says why)
+    │   └── UnknownReference    it names something that does not exist
     ├── CursorsUnavailable      a stream cannot start at these cursors (`cursors` says where it can)
     ├── Unauthenticated         the caller is not known
     ├── Forbidden               the caller is known and not allowed
@@ -72,6 +73,12 @@ class BadCursor(Invalid):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail, reason=reason)
         self.reason = reason
+
+
+class UnknownReference(Invalid):
+    """The request names something that does not exist."""
+
+    code = "unknown_reference"
 
 
 class CursorsUnavailable(MeantimeError):

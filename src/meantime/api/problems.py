@@ -16,6 +16,7 @@ STATUS = {
     "malformed": 400,
     "invalid": 422,
     "bad_cursor": 422,
+    "unknown_reference": 422,
     "cursors_unavailable": 412,
     "unauthenticated": 401,
     "forbidden": 403,

@@ -47,7 +47,7 @@ EXITS = (
             "unknown_encoding",
         ),
     ),
-    Exit(5, "not found", ("not_found",)),
+    Exit(5, "not found", ("not_found", "unknown_reference")),
     Exit(6, "conflict: it exists already, or it is in use", ("conflict", "version_moved", "lease_lost")),
     Exit(
         7,

@@ -9,14 +9,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from meantime import __version__
-from meantime.cli.exit_codes import INTERRUPTED, READER_GONE, advice_for, epilog, exit_of
-from meantime.cli.output import drop_output
+from meantime.cli.exit_codes import FAILED, INTERRUPTED, READER_GONE, advice_for, epilog, exit_of
+from meantime.cli.output import drop_output, watch_the_reader
 from meantime.errors import MeantimeError
 
 COMMANDS = {
@@ -42,6 +43,8 @@ COMMANDS = {
 
 
 def main() -> None:
+    if sys.stdout is not None:
+        watch_the_reader()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -54,14 +57,19 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        get_command(build(*arguments[:1])).main(list(arguments), prog_name="meantime")
+        command = get_command(build(*arguments[:1]))
+        ended = command.main(list(arguments), prog_name="meantime", standalone_mode="--json" not in arguments)
+        return _flushed(ended if isinstance(ended, int) else 0)
+    except TyperException as error:
+        return _report({"code": "usage", "detail": error.format_message(), "retryable": False}, error.exit_code)
+    except typer.Abort:
+        return _report({"code": "aborted", "detail": "not confirmed", "retryable": False}, FAILED)
     except SystemExit as end:
         return _flushed(end.code if isinstance(end.code, int) else int(end.code is not None))
     except KeyboardInterrupt:
         return INTERRUPTED
     except MeantimeError as error:
         return _complain(error, arguments)
-    return _flushed(0)
 
 
 def build(*asked: str) -> typer.Typer:
@@ -123,17 +131,22 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _complain(error: MeantimeError, arguments: Sequence[str]) -> int:
+    code = exit_of(error).code
     if "--json" in arguments:
-        import msgspec
+        return _report({"code": error.code, "detail": error.detail, "retryable": error.retryable, **error.extras}, code)
+    typer.echo(f"error: {error.detail}", err=True)
+    with_key = bool(os.environ.get("MEANTIME_KEY")) or any(given.split("=")[0] == "--key" for given in arguments)
+    if advice := advice_for(error, with_key=with_key):
+        typer.echo(f"  try: {advice}", err=True)
+    return code
 
-        document = {"code": error.code, "detail": error.detail, "retryable": error.retryable, **error.extras}
-        typer.echo(msgspec.json.encode({"error": document}, enc_hook=str).decode(), err=True)
-    else:
-        typer.echo(f"error: {error.detail}", err=True)
-        with_key = bool(os.environ.get("MEANTIME_KEY")) or any(given.split("=")[0] == "--key" for given in arguments)
-        if advice := advice_for(error, with_key=with_key):
-            typer.echo(f"  try: {advice}", err=True)
-    return exit_of(error).code
+
+def _report(error: dict[str, Any], code: int) -> int:
+    """What went wrong, for scripts."""
+    import msgspec
+
+    typer.echo(msgspec.json.encode({"error": error}, enc_hook=str).decode(), err=True)
+    return code
 
 
 def _flushed(code: int) -> int:

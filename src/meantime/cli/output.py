@@ -3,6 +3,7 @@
 A reader that goes away (`meantime tail orders | head -1`) ends the command quietly.
 """
 
+import io
 import os
 import select
 import signal
@@ -17,6 +18,23 @@ import msgspec
 import typer
 
 from meantime.cli.exit_codes import READER_GONE
+
+
+class _ReaderWatch(io.FileIO):
+    """Standard output that ends the command when its reader has gone, whoever writes."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            drop_output()
+            raise SystemExit(READER_GONE) from None
+
+
+def watch_the_reader() -> None:
+    """From now on no write to a closed pipe ends in a traceback."""
+    raw = io.BufferedWriter(_ReaderWatch(sys.stdout.fileno(), "wb", closefd=False))
+    sys.stdout = io.TextIOWrapper(raw, sys.stdout.encoding, sys.stdout.errors, line_buffering=on_terminal())
 
 
 def on_terminal() -> bool:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from meantime.clock import Clock
-from meantime.errors import Conflict, Invalid, NotFound
+from meantime.errors import Conflict, Invalid, NotFound, UnknownReference
 from meantime.names import check_identifier, is_identifier
 from meantime.tasks import SharedCalls
 from meantime.topics.model import Topic
@@ -96,7 +96,7 @@ class TopicCatalog:
         if other == name:
             raise Invalid("a topic cannot be its own dead_letter_topic", field="dead_letter_topic")
         if not is_identifier(other) or not isinstance(await self._topic_store.find(other), Topic):
-            raise Invalid(f"dead_letter_topic {other!r} does not exist", field="dead_letter_topic")
+            raise UnknownReference(f"dead_letter_topic {other!r} does not exist", field="dead_letter_topic")
 
     async def delete(self, name: str) -> None:
         """From now on it does not exist for callers; a duty removes its messages."""

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -170,3 +171,25 @@ def test_a_file_for_rejects_that_cannot_be_written_is_named(tmp_path: Path, caps
     file = tmp_path / "none" / "rejects.ndjson"
     assert run(["publish", "orders", "-e", "{}", "--rejects", str(file), "--url", "http://127.0.0.1:1"]) == 4
     assert f"cannot write {file}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("topics", "create", "--json"), ("timers", "set", "x", "--nope", "--json"), ("topics", "nope", "--json")],
+)
+def test_with_json_a_mistake_of_the_command_line_is_json(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.err)["error"]["code"] == "usage"
+    assert told.out == ""
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "meantime", "help", "variables"]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, "")

@@ -12,7 +12,7 @@ import typer
 from meantime.cli.instants import clock_time, human, seconds, unix_seconds
 from meantime.cli.output import on_terminal, print_json, print_line, print_table
 from meantime.cli.session import PANEL, ClusterSession, Data, on_cluster
-from meantime.errors import Invalid, UnknownTimer
+from meantime.errors import UnknownTimer
 
 if TYPE_CHECKING:
     from meantime.config import Config
@@ -118,7 +118,7 @@ def set_timer(
     Example: meantime timers set event-type:orders '{"id": 7}' --at 2026-05-01T09:00:00Z --token order-7
     """
     if (after is None) == (at is None):
-        raise Invalid("say either --after or --at")
+        raise typer.BadParameter("say when: give either --at or --after")
     when: dict[str, Any] = {"after": seconds(after)} if after else {"at": unix_seconds(at or "", _now(session))}
     made = session.client.timer(topic, callback.encode(), key=callback_key, token=token, **when)
     _show(session, made, f"{made.token} fires at {clock_time(made.at * 1000)}")

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from meantime.database.pool import Connection
 from meantime.database.queries import load
-from meantime.errors import Conflict, Invalid, NotFound
+from meantime.errors import Conflict, NotFound, UnknownReference
 from meantime.streams.catalog.store import Store
 from meantime.streams.model import Timeline
 from meantime.streams.switching.acknowledged import StoragePartition
@@ -36,7 +36,7 @@ class SwitchStore:
             await self._lock_event_type(connection, switch.event_type)
             cursor = await connection.execute(self._store.queries["share_storage"], {"id": switch.storage_id})
             if await cursor.fetchone() is None:
-                raise Invalid(f"storage {switch.storage_id!r} does not exist")
+                raise UnknownReference(f"storage {switch.storage_id!r} does not exist")
             cursor = await connection.execute(self._queries["insert_switch"], _params(switch))
             if cursor.rowcount == 0:
                 raise Conflict(f"a switch of event type {switch.event_type!r} is running")

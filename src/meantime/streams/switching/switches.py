@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import structlog
 
-from meantime.errors import Conflict, CoordinationLost, Invalid, MeantimeError, NotFound, Unavailable
+from meantime.errors import Conflict, CoordinationLost, Invalid, MeantimeError, NotFound, Unavailable, UnknownReference
 from meantime.streams.catalog.catalog import CatalogEntry
 from meantime.streams.catalog.timeline_topics import new_topic_name
 from meantime.streams.model import Timeline
@@ -80,7 +80,7 @@ class Switches:
             raise Invalid(f"event type {request.event_type!r} is compacted; its storage cannot be switched")
         storages = {storage.id for storage in await self._tools.catalog.reload_storages()}
         if request.storage_id not in storages:
-            raise Invalid(f"storage {request.storage_id!r} does not exist")
+            raise UnknownReference(f"storage {request.storage_id!r} does not exist")
         if await self._tools.steps.holder(request.event_type) is not None:
             raise Conflict(f"event type {request.event_type!r} is locked: a switch is running")
 
