@@ -22,10 +22,11 @@ from meantime.errors import MeantimeError
 
 COMMANDS = {
     "stack": ("up", "down", "status"),
-    "node": ("node", "migrate", "config", "demo", "keys"),
+    "node": ("node", "nodes", "migrate", "config", "demo", "keys"),
     "event_types": ("event-types",),
     "publish": ("publish",),
     "tail": ("tail",),
+    "subscriptions": ("subscriptions",),
     "switch": ("switch",),
     "storages": ("storages",),
     "topics": ("topics",),
@@ -35,8 +36,7 @@ COMMANDS = {
     "timers": ("oscillator", "futures", "dispatcher", "ledger", "timers"),
     "workers": ("worker", "apps"),
     "pipelines": ("pipeline",),
-    "bench": ("bench",),
-    "chaos": ("chaos",),
+    "bench": ("bench", "chaos"),
     "help": ("completion", "help"),
 }
 """The modules, and which of them has which command."""

@@ -1,4 +1,4 @@
-"""The commands that run and set up a node: `node`, `migrate`, `config`, `keys`."""
+"""The commands that run, set up and look at nodes: `node`, `nodes`, `migrate`, `config`, `keys`."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ import typer
 
 from meantime import config as settings
 from meantime.cli.output import print_json, print_table
+from meantime.cli.session import ClusterSession, on_cluster
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ keys = typer.Typer(no_args_is_help=True, help="API keys: make, list and revoke t
 
 def register(app: typer.Typer) -> None:
     app.command()(node)
+    app.command(rich_help_panel="Run")(nodes)
     app.command()(migrate)
     app.command()(config)
     app.command()(demo)
@@ -56,6 +58,30 @@ def node(
 
     flags = {key: value for key, value in locals().items() if key in settings.Config.__struct_fields__}
     run_node(settings.load(config, os.environ, flags))
+
+
+@on_cluster
+def nodes(session: ClusterSession) -> None:
+    """Show the nodes of a cluster: state, clock, what is wrong. Works for a remote cluster too.
+
+    Example: meantime nodes --url https://meantime.example:8443
+    """
+    found = session.client.nodes()
+    if session.json:
+        print_json(found)
+        return
+    rows = [[one.id, one.url, one.state, _offset(one.clock_offset_ms), _reasons(one.reasons), one.release] for one in found]
+    print_table(["node", "url", "state", "clock", "why", "release"], rows)
+
+
+def _offset(offset_ms: float | None) -> str:
+    return "" if offset_ms is None else f"{offset_ms:+.1f} ms"
+
+
+def _reasons(reasons: list[Any]) -> str:
+    return "; ".join(
+        str(one.get("detail") or one.get("code") or one) if isinstance(one, dict) else str(one) for one in reasons
+    )
 
 
 def migrate(

@@ -33,9 +33,16 @@ def subscribe(
     return Call("POST", path("subscriptions"), reading(Subscription), body(document), JSON)
 
 
-def subscriptions() -> Call[list[Subscription]]:
-    """The first page of all subscriptions."""
-    return Call("GET", path("subscriptions"), reading(list[Subscription], "items"))
+def subscriptions(
+    *, event_type: str | None = None, owning_application: str | None = None, limit: int | None = None, offset: int = 0
+) -> Call[list[Subscription]]:
+    """A page of subscriptions, the newest first.
+
+    >>> [one.consumer_group for one in client.subscriptions(event_type="orders", limit=100)]
+    ['billing']
+    """
+    query = {"event_type": event_type, "owning_application": owning_application, "limit": limit, "offset": offset or None}
+    return Call("GET", path("subscriptions", query=query), reading(list[Subscription], "items"))
 
 
 def subscription(id: str) -> Call[Subscription]:
@@ -75,6 +82,7 @@ def reset_cursors(id: str, cursors: Sequence[Cursor]) -> Call[None]:
     return Call("PATCH", path("subscriptions", id, "cursors"), nothing, body({"items": list(cursors)}), JSON)
 
 
-def subscription_stats(id: str) -> Call[list[SubscriptionStats]]:
-    """Per event type and partition: who reads it and how far behind."""
-    return Call("GET", path("subscriptions", id, "stats"), reading(list[SubscriptionStats], "items"))
+def subscription_stats(id: str, *, show_time_lag: bool = False) -> Call[list[SubscriptionStats]]:
+    """Per event type and partition: who reads it and how far behind; with `show_time_lag` also in seconds."""
+    query = {"show_time_lag": "true"} if show_time_lag else None
+    return Call("GET", path("subscriptions", id, "stats", query=query), reading(list[SubscriptionStats], "items"))

@@ -48,6 +48,8 @@ DELETE FROM event_types WHERE name = %(name)s;
 -- name: needs
 -- What keeps an event type from being deleted.
 SELECT (SELECT count(*) FROM subscriptions WHERE %(name)s = ANY (event_types)) AS subscriptions,
+       (SELECT array_agg(id::text) FROM (SELECT id FROM subscriptions WHERE %(name)s = ANY (event_types) ORDER BY id LIMIT 10)
+        AS first_ones) AS named,
        (SELECT count(*) FROM switches WHERE event_type = %(name)s
         AND state IN ('preparing', 'locked', 'sealed', 'committed')) AS switches;
 

@@ -98,7 +98,13 @@ class Store:
         row = await (await connection.execute(self.queries["needs"], {"name": name})).fetchone()
         assert row is not None
         if row["subscriptions"]:
-            raise Conflict(f"event type {name!r} has subscriptions; delete them first")
+            more = (
+                f" and {row['subscriptions'] - len(row['named'])} more" if row["subscriptions"] > len(row["named"]) else ""
+            )
+            raise Conflict(
+                f"event type {name!r} has subscriptions; delete them first: {', '.join(row['named'])}{more}",
+                subscriptions=row["named"],
+            )
         if row["switches"]:
             raise Conflict(f"a switch of event type {name!r} is running")
 
