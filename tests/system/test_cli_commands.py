@@ -116,6 +116,34 @@ def test_event_types_are_listed_shown_changed_and_deleted(meantime: Meantime, or
     assert meantime("event-types", "show", orders).code == 5
 
 
+def test_subscriptions_are_listed_shown_reset_and_deleted(meantime: Meantime, orders: str, client: Client) -> None:
+    client.publish(orders, [{"n": number} for number in range(3)])
+    subscription = client.subscribe(orders, owning_application="shop", consumer_group="mail").id
+    assert [one["id"] for one in meantime("subscriptions", "list", "--event-type", orders, "--json").json] == [subscription]
+    assert meantime("subscriptions", "list", "--owner", "nobody", "--json").json == []
+    shown = meantime("subscriptions", "show", subscription)
+    assert shown.out.splitlines()[1].split("\t")[:3] == [orders, "0", "nobody"]
+    assert meantime("subscriptions", "reset", subscription, "BEGIN", "--yes").code == 0
+    (stats,) = meantime("subscriptions", "show", subscription, "--json").json["stats"]
+    assert stats["partitions"][0]["unconsumed_events"] == 3
+    wrong = meantime("subscriptions", "reset", subscription, "BEGIN", "--partition", f"{orders}/9", "--yes")
+    assert (wrong.code, f"it has {orders}/0" in wrong.err) == (5, True)
+    in_the_way = meantime("event-types", "delete", orders, "--yes")
+    assert (in_the_way.code, subscription in in_the_way.err) == (6, True)
+    assert meantime("subscriptions", "delete", subscription, "--yes").code == 0
+    assert meantime("subscriptions", "show", subscription).code == 5
+
+
+def test_nodes_of_a_cluster_are_shown(meantime: Meantime, cluster: RunningStack) -> None:
+    assert {node["url"] for node in meantime("nodes", "--json").json} == set(cluster.urls)
+    assert all(url in meantime("nodes", "--url", cluster.urls[0]).out for url in cluster.urls)
+
+
+def test_what_is_named_and_does_not_exist_is_exit_code_5(meantime: Meantime, orders: str) -> None:
+    for command in (("switch", orders, "nowhere"), ("event-types", "show", "nothing"), ("storages", "show", "nowhere")):
+        assert meantime(*command).code == 5, command
+
+
 def test_a_switch_tells_how_long_publishers_waited(meantime: Meantime, orders: str) -> None:
     storages = meantime("storages", "list", "--json").json
     away = next(storage["id"] for storage in storages if not storage["default"])
