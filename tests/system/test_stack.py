@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -250,7 +251,7 @@ def test_no_data_are_lost_and_the_commands_run_nodes_restart_a_killed_one_in_its
     stack, put_down
 ):
     folder, first = stack.folder.path, choose(set())
-    flags = ["--nodes", "2", "--no-timers", "--data", folder, "--port", str(first), "--json"]
+    flags = ["--nodes", "2", "--auth", "--no-timers", "--data", folder, "--port", str(first), "--json"]
     command = [sys.executable, "-m", "meantime", "up", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as foreground:
         assert foreground.stdout is not None
@@ -272,6 +273,11 @@ def test_no_data_are_lost_and_the_commands_run_nodes_restart_a_killed_one_in_its
             assert connection.execute("SELECT 1").fetchone() == (1,)
         with_secrets = json.loads(meantime("status", "--data", folder, "--json", "--secrets").stdout)
         assert with_secrets["postgres"] == again.postgres
+        assert httpx.get(shown["nodes"][1]["url"] + "/topics", trust_env=False).status_code == 401
+        assert meantime("topics", "list", "--data", folder).returncode == 0
+        assert meantime("topics", "list", "--url", shown["nodes"][0]["url"], "--key", with_secrets["key"]).returncode == 0
+        assert meantime("topics", "list", "--data", folder, "--url", shown["nodes"][0]["url"]).returncode == 7
+        assert with_secrets["key"] not in json.dumps(shown)
         addresses = {process["name"]: process["address"] for process in shown["processes"]}
         assert addresses["node-2"] == f"http://127.0.0.1:{first + 1}"
         assert addresses["kafka-1"] == shown["kafka"][0]
@@ -287,6 +293,7 @@ def test_no_data_are_lost_and_the_commands_run_nodes_restart_a_killed_one_in_its
         _, told = foreground.communicate(timeout=60)
     assert foreground.returncode == 0
     assert "node-1: killed by SIGKILL; starting it again" in told
+    assert f"first key, which may do everything: {with_secrets['key']}" in told
     assert told.index("node-2: stopped") < told.index("zookeeper: stopping")
     assert not any(processes.is_alive(mark) for mark in before)
     stopped = meantime("status", "--data", folder)

@@ -9,6 +9,7 @@ not reach within `LOOK_EVERY` seconds.
 
 import asyncio
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,6 +32,9 @@ LOOK_EVERY = 2.0
 log = structlog.get_logger(__name__)
 
 
+_KEY = re.compile(r"mt_([0-9a-f]{8})_[A-Za-z0-9_-]{32,128}")
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     id: str
@@ -42,6 +46,17 @@ class Key:
 
 def digest_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
+
+
+def new_key() -> str:
+    return f"mt_{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}"
+
+
+def id_of(key: str) -> str:
+    found = _KEY.fullmatch(key)
+    if found is None:
+        raise Invalid("a key is mt_, 8 hexadecimal digits, _, and at least 32 of A-Z a-z 0-9 _ -")
+    return found[1]
 
 
 class Keys:
@@ -56,11 +71,16 @@ class Keys:
         if not scopes:
             raise Invalid("a key without a scope can do nothing: give at least one --scope")
         checked = sorted({check_scope(scope) for scope in scopes})
-        id = secrets.token_hex(4)
-        key = f"mt_{id}_{secrets.token_urlsafe(32)}"
+        key = new_key()
+        id = id_of(key)
         values = {"id": id, "name": name, "digest": digest_of(key), "scopes": checked, "now_ms": now_ms}
         await self._database.execute(SQL["add"], values)
         return id, key
+
+    async def ensure(self, name: str, scopes: list[str], key: str, now_ms: int) -> None:
+        """Make a key that was made elsewhere valid, unless it is known already; one that was revoked stays so."""
+        values = {"id": id_of(key), "name": name, "digest": digest_of(key), "scopes": scopes, "now_ms": now_ms}
+        await self._database.execute(SQL["ensure"], values)
 
     async def list(self) -> list[Key]:
         rows = await self._database.fetch_all(SQL["list"])

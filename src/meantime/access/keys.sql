@@ -2,6 +2,11 @@
 INSERT INTO api_keys (id, name, digest, scopes, created_ms)
 VALUES (%(id)s, %(name)s, %(digest)s, %(scopes)s, %(now_ms)s)
 
+-- name: ensure
+INSERT INTO api_keys (id, name, digest, scopes, created_ms)
+VALUES (%(id)s, %(name)s, %(digest)s, %(scopes)s, %(now_ms)s)
+ON CONFLICT (id) DO NOTHING
+
 -- name: list
 SELECT id, name, scopes, created_ms, revoked_ms FROM api_keys ORDER BY created_ms, id
 

@@ -67,7 +67,9 @@ def open_session(
 
     found = discover(data)
     nodes = url or ",".join(found.urls)
-    with Client(nodes, key or found.key, producer_group=group, retries=Retries(retry_for=4.0)) as client:
+    with Client(
+        nodes, key or found.key or (None if url else found.first_key), producer_group=group, retries=Retries(retry_for=4.0)
+    ) as client:
         yield ClusterSession(client, json)
 
 

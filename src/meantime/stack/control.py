@@ -62,11 +62,13 @@ class Status(msgspec.Struct, frozen=True):
     processes: tuple[ProcessStatus, ...]
     ready: bool
     data: str
+    auth: bool
+    key: str | None = None
 
 
 def status(folder: Folder, *, secrets: bool = False) -> Status:
-    """The whole picture of a running stack; one that does not run is an error. Without `secrets` PostgreSQL's password is
-    not in its address, but in a file that the address names."""
+    """The whole picture of a running stack; one that does not run is an error. Without `secrets` it has no key, and
+    PostgreSQL's password is not in its address, but in a file that the address names."""
     condition = look(folder)
     places = condition.state.places
     if not condition.running or places is None:
@@ -86,6 +88,8 @@ def status(folder: Folder, *, secrets: bool = False) -> Status:
         ),
         ready=condition.state.ready,
         data=str(folder.path),
+        auth=condition.state.auth,
+        key=folder.first_key.read_text() if secrets and condition.state.auth else None,
     )
 
 

@@ -52,6 +52,14 @@ class Addresses:
     def key(self) -> str | None:
         return self.environment.get("MEANTIME_KEY") or None
 
+    @property
+    def first_key(self) -> str | None:
+        """The key of the running stack itself; it is for no other address."""
+        file = Folder(self.folder).first_key
+        if self.environment.get("MEANTIME_URL") or not self.places or not file.exists():
+            return None
+        return file.read_text()
+
     def _find(self, variable: str, of_stack: str | None) -> str:
         found = self.environment.get(variable) or of_stack
         if not found:

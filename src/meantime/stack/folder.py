@@ -28,6 +28,7 @@ class StackState(msgspec.Struct, frozen=True):
 
     nodes: int = 1
     kafka: int = 1
+    auth: bool = False
     ports: dict[str, int] = {}
     supervisor: ProcessIdentity | None = None
     ready: bool = False
@@ -40,6 +41,7 @@ class Folder:
         self.path = path.expanduser().absolute()
         self.logs = self.path / "logs"
         self.postgres_passfile = self.path / "postgres.pgpass"
+        self.first_key = self.path / "first.key"
 
     def read(self) -> StackState:
         try:
@@ -56,6 +58,11 @@ class Folder:
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
         fresh.rename(self.path / "stack.json")
+
+    def write_secret(self, file: Path, text: str) -> None:
+        """For its owner's eyes only, from its first moment; another's file or link in its place is an error."""
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as secret:
+            secret.write(text)
 
     def is_locked(self) -> bool:
         try:

@@ -24,6 +24,7 @@ class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     kafka: int | None = None
     port: int | None = None
+    auth: bool | None = None
     timers: bool = True
     migrate: bool = True
     node_env: dict[str, str] = {}

@@ -91,7 +91,7 @@ def _services(folder: Folder, options: StackOptions, places: Places, numbers: Ma
         postgres.postgres(folder, numbers["postgres"]),
     ]
     if options.migrate:
-        services.append(nodes.migration(folder, places))
+        services.append(nodes.migration(folder, places, options.node_env))
     return services
 
 

@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from meantime.errors import StackError
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
@@ -22,6 +24,7 @@ from meantime.stack.java.runtime import find_java
 from meantime.stack.model import Event, Spec, StackOptions, Tell
 from meantime.stack.ports import reserved
 from meantime.stack.reports import logged
+from meantime.stack.services.nodes import with_keys
 from meantime.tasks import end
 
 
@@ -53,7 +56,10 @@ def _prepare(folder: Folder, state_file: StateFile, options: StackOptions) -> tu
     size = plan.size_of(options, state_file.state)
     ports = plan.ports_of(size, options, state_file.state)
     places = plan.places_of(folder, size, ports)
-    state_file.change(nodes=size.nodes, kafka=size.kafka, ports=ports, places=places)
+    auth = state_file.state.auth if options.auth is None else options.auth
+    state_file.change(nodes=size.nodes, kafka=size.kafka, auth=auth, ports=ports, places=places)
+    if auth:
+        options = msgspec.structs.replace(options, node_env={**options.node_env, **with_keys(folder)})
     return plan.specs_of(folder, options, places, ports, java)
 
 

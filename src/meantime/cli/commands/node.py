@@ -87,15 +87,26 @@ def _reasons(reasons: list[Any]) -> str:
 def migrate(
     postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
     config: ConfigFile = None,
+    first_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="MEANTIME_FIRST_KEY",
+            help="A key of your own making that may do everything, as mt_<8 hex digits>_<32 or more characters>.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Bring the database schema up to date. Safe to run from many places at once.
+
+    An installation without people gives a first key in the environment; it is made valid, unless it is known already.
 
     Example: meantime migrate --postgres postgresql://db/meantime
     """
     from meantime.database.migrate import migrate as apply
 
     applied = apply(_postgres(postgres, config))
+    if first_key:
+        _with_keys(postgres, config, lambda store: store.ensure("first", ["admin"], first_key, _now_ms()))
     if json:
         print_json({"applied": applied})
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from meantime.cli.output import print_json, print_table
+from meantime.cli.output import print_json, print_table, say
 from meantime.stack import control
 from meantime.stack.discovery import data_path
 from meantime.stack.folder import Folder
@@ -31,6 +31,10 @@ def up(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="HTTP port of the first node; default as last time, else 8080.")
     ] = None,
+    auth: Annotated[
+        bool | None,
+        typer.Option("--auth/--no-auth", help="Ask for API keys, and make a first one; default as last time, else not."),
+    ] = None,
     no_timers: Annotated[bool, typer.Option("--no-timers", help="Leave out the processes of timers.")] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when everything is ready.")] = False,
     json: Json = False,
@@ -40,6 +44,8 @@ def up(
     Ports and data are kept in the data directory, so the next start finds everything again.
 
     Example: meantime up --nodes 3 --kafka 2 --detach
+
+    Example: meantime up --auth --detach
     """
     from meantime.stack.background import launch
     from meantime.stack.reports import reporter
@@ -47,12 +53,13 @@ def up(
 
     folder = Folder(data_path(data))
     options = StackOptions(
-        data=str(folder.path), nodes=nodes, kafka=kafka, port=port, timers=not no_timers, class_archives=True
+        data=str(folder.path), nodes=nodes, kafka=kafka, port=port, auth=auth, timers=not no_timers, class_archives=True
     )
     with reporter() as tell:
         if detach:
             launch(options, tell)
             _show(folder, json)
+            _show_key(folder)
         else:
             serve(options, _announcing(folder, tell, json))
 
@@ -76,7 +83,7 @@ def down(data: Data = None, json: Json = False) -> None:
 def status(
     data: Data = None,
     json: Json = False,
-    secrets: Annotated[bool, typer.Option("--secrets", help="With PostgreSQL's password in its address.")] = False,
+    secrets: Annotated[bool, typer.Option("--secrets", help="With PostgreSQL's password and the first key.")] = False,
 ) -> None:
     """Show every address and process of a running stack; exit code 3 if there is none.
 
@@ -93,8 +100,15 @@ def _announcing(folder: Folder, tell: Tell, json: bool) -> Tell:
         tell(event)
         if event.kind == "up":
             _show(folder, json)
+            _show_key(folder)
 
     return both
+
+
+def _show_key(folder: Folder) -> None:
+    current = control.status(folder, secrets=True)
+    if current.auth:
+        say(f"first key, which may do everything: {current.key}\ncommands with this data directory use it by themselves")
 
 
 def _show(folder: Folder, json: bool, secrets: bool = False) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import httpx
 
+from meantime.access.keys import new_key
 from meantime.stack.folder import Folder
 from meantime.stack.model import NodeAddress, Places, Spec
 
@@ -20,13 +21,20 @@ def environment(places: Places) -> dict[str, str]:
     }
 
 
-def migration(folder: Folder, places: Places) -> Spec:
+def with_keys(folder: Folder) -> dict[str, str]:
+    """Nodes that ask for keys, and a first one that may do everything; it stays in the data directory."""
+    if not folder.first_key.exists():
+        folder.write_secret(folder.first_key, new_key())
+    return {"MEANTIME_AUTH": "true", "MEANTIME_FIRST_KEY": folder.first_key.read_text()}
+
+
+def migration(folder: Folder, places: Places, extra: Mapping[str, str]) -> Spec:
     return Spec(
         kind="migrate",
         name="migrate",
         command=(sys.executable, "-m", "meantime", "migrate"),
         log=folder.logs / "migrate.log",
-        env=environment(places),
+        env={**environment(places), **extra},
         depends=("postgres",),
         once=True,
     )

@@ -3,7 +3,6 @@
 It listens on TCP at a remembered port, for one user whose password is made with the database.
 """
 
-import os
 import secrets
 import signal
 from pathlib import Path
@@ -59,15 +58,10 @@ def uri(folder: Folder, port: int) -> str:
 def password(folder: Folder) -> str:
     file = folder.path / "postgres.password"
     if not file.exists():
-        _write_secret(file, secrets.token_urlsafe(24))
+        folder.write_secret(file, secrets.token_urlsafe(24))
     if not folder.postgres_passfile.exists():
-        _write_secret(folder.postgres_passfile, f"{HOST}:*:*:{USER}:{file.read_text()}")
+        folder.write_secret(folder.postgres_passfile, f"{HOST}:*:*:{USER}:{file.read_text()}")
     return file.read_text()
-
-
-def _write_secret(file: Path, text: str) -> None:
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as secret:
-        secret.write(text)
 
 
 def answers(address: str) -> str | None:
