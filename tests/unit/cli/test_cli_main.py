@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 from typer.main import get_command
 
+import meantime
 from meantime import errors
 from meantime.cli.commands.load import fitting_step
 from meantime.cli.exit_codes import EXITS, advice_for, exit_of
@@ -193,3 +195,12 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
     ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     os.close(write)
     assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def test_help_lists_every_variable_that_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help", "variables", "--json"]) == 0
+    listed = [row["variable"] for row in json.loads(capsys.readouterr().out)]
+    sources = Path(meantime.__file__).parent.rglob("*.py")
+    read = {name for source in sources for name in re.findall(r"\bMEANTIME_[A-Z_]*[A-Z]\b", source.read_text())}
+    assert read - {"MEANTIME_FAULT_POINT"} <= set(listed)
+    assert len(set(listed)) == len(listed)

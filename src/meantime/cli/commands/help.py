@@ -13,14 +13,25 @@ from meantime.errors import NotFound
 TOPICS = ("exit-codes", "variables")
 
 VARIABLES = (
-    ("MEANTIME_URL", "nodes, separated by commas"),
-    ("MEANTIME_KEY", "API key"),
-    ("MEANTIME_DATA", "data directory of the stack; default .meantime"),
-    ("MEANTIME_PRODUCER_GROUP", "who you are to topics; default `default`"),
-    ("MEANTIME_ZOOKEEPER", "ZooKeeper as host:port/root"),
-    ("MEANTIME_KAFKA", "Kafka clusters; brokers by ',', clusters by ';'"),
-    ("MEANTIME_POSTGRES", "PostgreSQL as a URI"),
+    ("MEANTIME_URL", "commands, workers, Spark", "nodes, separated by commas"),
+    ("MEANTIME_KEY", "commands, workers, Spark", "API key"),
+    ("MEANTIME_DATA", "commands", "data directory of the stack; default .meantime"),
+    ("MEANTIME_PRODUCER_GROUP", "commands, Spark", "who you are to topics; default `default`"),
+    ("MEANTIME_CACHE", "stack", "what is fetched once for all stacks; default meantime in ~/.cache"),
+    ("MEANTIME_IVY_SETTINGS", "stack", "an Ivy settings file that says where jars come from"),
+    ("MEANTIME_FIRST_KEY", "migrate", "a key of your own making that may do everything"),
+    ("MEANTIME_CHECKPOINT", "futures", "where Spark keeps pending timers"),
+    ("MEANTIME_FUTURES_NICE", "futures", "how far to step back behind other processes"),
+    ("MEANTIME_WORKER_SESSION_TIMEOUT", "workers", "seconds after which a silent worker loses its queues"),
+    ("MEANTIME_WORKER_SETTLE", "workers", "seconds to wait for more workers before queues are assigned again"),
+    ("MEANTIME_WORKER_THREADS", "workers", "most jobs at once that are plain functions"),
+    ("MEANTIME_WORKER_METRICS_PORT", "workers", "serve metrics for Prometheus on this port"),
+    ("MEANTIME_CONFIG", "nodes", "a TOML file with settings"),
+    ("MEANTIME_TOPIC", "consume --exec", "given to the command: the topic"),
+    ("MEANTIME_ID", "consume --exec", "given to the command: the message's id"),
+    ("MEANTIME_ATTEMPTS", "consume --exec", "given to the command: which attempt it is"),
 )
+"""Beside the settings of nodes, each of which is a variable as well."""
 
 
 class Shell(StrEnum):
@@ -52,11 +63,19 @@ def guide(topic: Annotated[str | None, typer.Argument(help="exit-codes or variab
     if topic == "exit-codes":
         _explain(["code", "meaning", "errors"], [[exit.code, exit.meaning, ", ".join(exit.errors)] for exit in EXITS], json)
     elif topic == "variables":
-        _explain(["variable", "meaning"], [list(pair) for pair in VARIABLES], json)
+        _explain(["variable", "of", "meaning"], _variables(), json)
     elif topic is None:
         print_line("meantime --help lists the commands; meantime help exit-codes and meantime help variables explain more.")
     else:
         raise NotFound(f"there is no help on {topic!r}; there is: {', '.join(TOPICS)}")
+
+
+def _variables() -> list[list[object]]:
+    from meantime.config import Config, describe
+
+    known = {name for name, _, _ in VARIABLES}
+    settings: list[list[object]] = [[one.variable, "nodes", one.about] for one in describe(Config(), {}) if one.variable not in known]
+    return [*([*row] for row in VARIABLES), *settings]
 
 
 def _explain(columns: list[str], rows: list[list[object]], json: bool) -> None:
