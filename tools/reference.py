@@ -67,7 +67,7 @@ def cli() -> str:
         "",
         "## Environment variables",
         "",
-        *_table(("variable", "meaning"), [(f"`{name}`", _cell(text)) for name, text in VARIABLES]),
+        *_table(("variable", "of", "meaning"), [(f"`{name}`", of, _cell(text)) for name, of, text in VARIABLES]),
         "",
     ]
     for path, command in commands:
@@ -135,11 +135,10 @@ def _option(one: Any) -> str:
 def _kind(one: Any) -> str:
     if one.metavar:
         return str(one.metavar)
-    annotation = one.type_descriptor.annotation
-    inner = getattr(annotation, "__args__", (annotation,))[0]
-    if hasattr(inner, "__members__"):
-        return " or ".join(member.value for member in inner)
-    return {"int": "number", "float": "number", "Path": "path"}.get(getattr(inner, "__name__", ""), "text")
+    if choices := getattr(one.type, "choices", None):
+        return " or ".join(str(getattr(choice, "value", choice)) for choice in choices)
+    name = one.type.name.partition(" ")[0]
+    return {"int": "number", "integer": "number", "float": "number", "path": "path"}.get(name, "text")
 
 
 def _default(one: Any) -> str:
@@ -155,8 +154,8 @@ def _default(one: Any) -> str:
 
 
 def _meaning(one: Any) -> str:
-    bounds = [f"at least {one.min}"] if getattr(one, "min", None) is not None else []
-    bounds += [f"at most {one.max}"] if getattr(one, "max", None) is not None else []
+    bounds = [f"at least {one.type.min}"] if getattr(one.type, "min", None) is not None else []
+    bounds += [f"at most {one.type.max}"] if getattr(one.type, "max", None) is not None else []
     found = [_cell(one.help or "")]
     found += [f"({', '.join(bounds)})"] if bounds else []
     found += [f"Variable: `{one.envvar}`."] if one.envvar else []

@@ -35,6 +35,7 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
     ├── CorruptRecord           a record in ZooKeeper cannot be read (`path` says where)
     ├── TimeLimitReached        a job took longer than it may
     ├── UnexpectedAnswer        the answer is not one of this API
+    ├── MissingExtra            a part of the package is not installed (`extra` says which)
     └── StackError              the embedded stack cannot do what was asked
 """
 
@@ -244,6 +245,12 @@ class UnexpectedAnswer(MeantimeError):
     """The answer cannot be read."""
 
     code = "unexpected_answer"
+
+
+class MissingExtra(MeantimeError):
+    """A part of the package is not installed."""
+
+    code = "missing_extra"
 
 
 class StackError(MeantimeError):

@@ -32,7 +32,7 @@ EXITS = (
         ("internal", "unexpected_answer", "corrupt_record", "time_limit"),
     ),
     Exit(USAGE, "the command line is wrong"),
-    Exit(NOT_RUNNING, "no running stack, or the stack cannot do it", ("stack",)),
+    Exit(NOT_RUNNING, "no running stack, or it cannot do it, or a part is not installed", ("stack", "missing_extra")),
     Exit(
         4,
         "refused: the request is not valid",

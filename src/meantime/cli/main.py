@@ -19,6 +19,7 @@ from meantime import __version__
 from meantime.cli.exit_codes import FAILED, INTERRUPTED, READER_GONE, advice_for, epilog, exit_of
 from meantime.cli.output import drop_output, watch_the_reader
 from meantime.errors import MeantimeError
+from meantime.extras import missing_extra
 
 COMMANDS = {
     "stack": ("up", "down", "status"),
@@ -41,6 +42,9 @@ COMMANDS = {
 }
 """The modules, and which of them has which command."""
 
+EXTRAS = {"up": "stack", "demo": "stack", "chaos": "stack", "futures": "spark", "pipeline": "spark"}
+"""What has to be installed for commands that need more than nodes do."""
+
 
 def main() -> None:
     if sys.stdout is not None:
@@ -55,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         return _run(arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way to end
     try:
         command = get_command(build(*arguments[:1]))
         ended = command.main(list(arguments), prog_name="meantime", standalone_mode="--json" not in arguments)
@@ -70,6 +74,9 @@ def _run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except MeantimeError as error:
         return _complain(error, arguments)
+    except ImportError as error:
+        command = arguments[0] if arguments else ""
+        return _complain(missing_extra(error, f"meantime {command}", EXTRAS.get(command)), arguments)
 
 
 def build(*asked: str) -> typer.Typer:
@@ -83,19 +90,8 @@ def build(*asked: str) -> typer.Typer:
     )
     app.callback()(root)
     for name in [name for name, commands in COMMANDS.items() if set(asked) & set(commands)] or COMMANDS:
-        _register(app, f"meantime.cli.commands.{name}")
+        import_module(f"meantime.cli.commands.{name}").register(app)
     return app
-
-
-def _register(app: typer.Typer, module: str) -> None:
-    """A part that is not installed takes only its own commands away."""
-    try:
-        found = import_module(module)
-    except ImportError as error:
-        if error.name and error.name.startswith("meantime"):
-            raise
-        return
-    found.register(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ rest.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from meantime.extras import require
 from meantime.pipelines.session import session
 
 if TYPE_CHECKING:
@@ -26,4 +27,5 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'meantime.pipelines' has no attribute {name!r}")
+    require("spark", f"meantime.pipelines.{name}", "pyspark")
     return getattr(import_module(_HOME[name]), name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import StackError
+from meantime.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,7 @@ def session(
     """A session called `name`. Without `master` it is spark-submit's, `SPARK_MASTER`'s, or this machine with two threads;
     `jvm` are options for the Java of the driver."""
     # Every task imports this module, as part of its package, and has no use for what makes a session.
+    require("spark", "meantime.pipelines", "pyspark")
     from pyspark.sql import SparkSession
 
     from meantime.pipelines.registering import register

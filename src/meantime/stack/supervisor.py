@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from meantime.errors import StackError
+from meantime.extras import EXTRAS, require
 from meantime.stack import plan, processes
 from meantime.stack.child import Child
 from meantime.stack.folder import Folder, StateFile
@@ -52,6 +53,7 @@ def _serve_locked(folder: Folder, options: StackOptions, tell: Tell) -> None:
 
 
 def _prepare(folder: Folder, state_file: StateFile, options: StackOptions) -> tuple[Spec, ...]:
+    require("stack", "the stack", *EXTRAS["node"], "pyspark", *EXTRAS["stack"])
     java = find_java()
     size = plan.size_of(options, state_file.state)
     ports = plan.ports_of(size, options, state_file.state)

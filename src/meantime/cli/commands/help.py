@@ -74,8 +74,10 @@ def _variables() -> list[list[object]]:
     from meantime.config import Config, describe
 
     known = {name for name, _, _ in VARIABLES}
-    settings: list[list[object]] = [[one.variable, "nodes", one.about] for one in describe(Config(), {}) if one.variable not in known]
-    return [*([*row] for row in VARIABLES), *settings]
+    settings: list[list[object]] = [
+        [one.variable, "nodes", one.about] for one in describe(Config(), {}) if one.variable not in known
+    ]
+    return [list[object](row) for row in VARIABLES] + settings
 
 
 def _explain(columns: list[str], rows: list[list[object]], json: bool) -> None:
