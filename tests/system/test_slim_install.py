@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with nothing but the wheel and what it asks for."""
     folder = tmp_path_factory.mktemp("slim")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (wheel,) = folder.glob("*.whl")
     install = [sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python", "install", "--quiet", wheel]
     subprocess.run([*install, "--constraint", constraints(folder)], check=True)
-    yield folder / "venv"
+    return folder / "venv"
 
 
 def constraints(folder: Path) -> Path:

@@ -75,8 +75,8 @@ def _run(arguments: Sequence[str]) -> int:  # noqa: PLR0911 - one for each way t
     except MeantimeError as error:
         return _complain(error, arguments)
     except ImportError as error:
-        command = arguments[0] if arguments else ""
-        return _complain(missing_extra(error, f"meantime {command}", EXTRAS.get(command)), arguments)
+        asked = arguments[0] if arguments else ""
+        return _complain(missing_extra(error, f"meantime {asked}", EXTRAS.get(asked)), arguments)
 
 
 def build(*asked: str) -> typer.Typer:
