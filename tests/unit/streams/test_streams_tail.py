@@ -114,16 +114,17 @@ def test_the_same_records_again_bring_nothing() -> None:
     assert len(stream.follower.take()) == 1
 
 
-def test_a_follower_is_told_once_for_all_that_waits_and_those_who_fall_behind_are_named() -> None:
+def test_a_follower_is_told_once_for_all_that_waits_and_those_who_take_nothing_are_named() -> None:
     partition, slow, quick = live(0), Stream(-1), Stream(-1)
     for stream in (slow, quick):
         partition.join(stream.follower, 0)
     for first in range(10):
         found = run(first, 1, MOST_WAITING // 8)
-        full = partition.accept(found, size_of(found))
+        late = partition.accept(found, size_of(found))
+        assert late == ([slow.follower] if first else [])
         assert slow.told == 1
         quick.look()
-    assert full == [slow.follower]
+    assert slow.follower.full
     slow.follower.fall()
     assert (slow.follower.fallen, slow.follower.waiting_bytes, slow.follower.take(), slow.told) == (True, 0, [], 2)
     assert quick.seen == list(range(10))

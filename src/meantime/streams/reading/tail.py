@@ -44,7 +44,9 @@ RECENT_BYTES: Final = 4 << 20
 STUCK_AFTER: Final = 10.0
 """Seconds after which a partition has been read up to where a stream was that came to follow it; longer is a failure."""
 
-PAUSE, PAUSES = 0.01, 10
+TURNS: Final = 2
+PAUSE: Final = 0.01
+PAUSES: Final = 10
 """How long, and how often, the tail waits for followers for whom too much waits."""
 
 
@@ -130,8 +132,8 @@ class TailConsumer:
             await self._in_thread(reader.add, places, [place[0] for place, known in new.items() if known.foreign])
 
     def _fan_out(self, runs: list[Run]) -> set[TailFollower]:
-        """Those for whom too much waits now."""
-        full: set[TailFollower] = set()
+        """Those who have not taken what came before."""
+        late: set[TailFollower] = set()
         for run in runs:
             place = (run.topic, run.partition)
             partition = self._partitions.get(place)
@@ -141,9 +143,9 @@ class TailConsumer:
                 self._give_up(place)
             elif partition.is_new(run):
                 size = size_of(run)
-                full.update(partition.accept(run, size))
+                late.update(partition.accept(run, size))
                 self._remember(partition, size)
-        return full
+        return late
 
     def _remember(self, partition: TailPartition, size: int) -> None:
         self._recent.append(partition)
@@ -151,18 +153,21 @@ class TailConsumer:
         while self._recent_bytes > RECENT_BYTES:
             self._recent_bytes -= self._recent.popleft().forget_oldest()
 
-    async def _wait_for(self, full: set[TailFollower]) -> None:
-        """Streams whose clients read get to it as soon as the event loop has turned a few times."""
+    async def _wait_for(self, late: set[TailFollower]) -> None:
+        """Streams whose clients read get to it as soon as the event loop has turned a few times; meanwhile more comes
+        together, which is cheaper to hand out."""
+        for _ in range(TURNS if late else 0):
+            await asyncio.sleep(0)
+        full = [follower for follower in late if follower.full]
         for _ in range(PAUSES):
-            full = {follower for follower in full if follower.full}
             if not full:
                 return
             await asyncio.sleep(PAUSE)
+            full = [follower for follower in full if follower.full]
         for follower in full:
-            if follower.full:
-                self.detach(follower)
-                follower.fall()
-                FELL_BEHIND.inc()
+            self.detach(follower)
+            follower.fall()
+            FELL_BEHIND.inc()
 
     def _check(self, place: TopicPartition, partition: TailPartition, expected: int) -> None:
         """A stream has seen records that must have come here by now."""

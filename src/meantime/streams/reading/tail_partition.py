@@ -84,15 +84,15 @@ class TailPartition:
         return True
 
     def accept(self, run: Run, size: int) -> list[TailFollower]:
-        """Give the run to all who follow; those for whom too much waits."""
+        """Give the run to all who follow; those who have not taken what came before it."""
         self.next = run.end
         self.recent.append(run)
-        full = []
+        late = []
         for follower in self.followers:
             follower.receive(run, size)
-            if follower.full:
-                full.append(follower)
-        return full
+            if follower.waiting_bytes > size:
+                late.append(follower)
+        return late
 
     def is_new(self, run: Run) -> bool:
         return self.live and run.end > self.next
