@@ -1,8 +1,10 @@
 """What holders of leases do: extend, release and delete, each claim with the version that they believe in.
 
 Only the present holder, with the present version, before its lease ends: everything else is refused and changes nothing.
+Whoever has deleted a message and asks again hears that it is done, for as long as the topic remembers it.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +20,7 @@ from meantime.topics.settling import key_of, settle
 from meantime.topics.storage.messages import NO_VERSION, HolderRow, Key, MessageStore
 
 _NO_INSTANT = 0
+_DONE_ALREADY = "done"
 _INT4 = 1 << 31
 
 
@@ -53,12 +56,7 @@ class Holding:
 
     async def delete(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim]) -> list[Outcome]:
         """These messages are done."""
-        rows = [_row(topic, consumer_id, claim, _NO_INSTANT) for claim in claims]
-        outcomes = await self._deletions.submit(rows)
-        done = sum(outcome.status == rules.OK for outcome in outcomes)
-        DELETED.inc(done)
-        self._effects.finished(topic.topic_id, done)
-        return outcomes
+        return await self._deletions.submit([_row(topic, consumer_id, claim, _NO_INSTANT) for claim in claims])
 
     def _rows(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim], limit_ms: int) -> list[HolderRow]:
         """With the instants that are asked for, at most `limit_ms` ahead."""
@@ -92,11 +90,15 @@ class Holding:
         return _done(changed)
 
     async def _delete(self, rows: Sequence[HolderRow]) -> list[Outcome]:
-        return await settle(self._messages, self._clock, rows, self._apply_delete, _explain)
+        outcomes = await settle(self._messages, self._clock, rows, self._apply_delete, _explain_delete)
+        return [Outcome(one.id, rules.OK) if one.status == _DONE_ALREADY else one for one in outcomes]
 
     async def _apply_delete(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
         deleted = await self._messages.delete_held(rows, now_ms)
         self._report(rows, dict.fromkeys(deleted))
+        DELETED.inc(len(deleted))
+        for topic_id, done in Counter(key[0] for key in deleted).items():
+            self._effects.finished(topic_id, done)
         return {key: Outcome(key[1], rules.OK) for key in deleted}
 
     def _report(self, rows: Sequence[HolderRow], changed: dict[Key, int | None]) -> None:
@@ -117,6 +119,12 @@ def _row(topic: Topic, consumer_id: str, claim: LeaseClaim, at_ms: int | None) -
 
 def _explain(row: HolderRow, position: Position | None, now_ms: int) -> str:
     return rules.judge_holder(position, row.consumer_id, row.version, now_ms)
+
+
+def _explain_delete(row: HolderRow, position: Position | None, now_ms: int) -> str:
+    if position and rules.deleted_by(position, row.consumer_id, row.version):
+        return _DONE_ALREADY
+    return _explain(row, position, now_ms)
 
 
 def _explain_instant(row: HolderRow, position: Position | None, now_ms: int) -> str:

@@ -6,7 +6,7 @@ commit to disk. Each caller gets its own results; an error goes to all of them.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -118,16 +118,3 @@ class Merger(Generic[Item, Result]):
             if not call.answer.done():
                 call.answer.set_result(list(results[start : start + len(call.items)]))
             start += len(call.items)
-
-
-def rounds(items: Sequence[Item], key: Callable[[Item], Hashable]) -> list[list[int]]:
-    """Indexes of the items in as few rounds as needed for no key to appear twice in a round; order per key is kept."""
-    seen: dict[Hashable, int] = {}
-    result: list[list[int]] = []
-    for index, item in enumerate(items):
-        turn = seen.get(key(item), 0)
-        seen[key(item)] = turn + 1
-        if turn == len(result):
-            result.append([])
-        result[turn].append(index)
-    return result

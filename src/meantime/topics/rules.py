@@ -82,6 +82,12 @@ def judge_holder(message: Position | None, consumer_id: str, version: int | None
     return OK if message.at_ms > now_ms else EXPIRED
 
 
+def deleted_by(message: Position, consumer_id: str, version: int) -> bool:
+    """Whether it was deleted by this holder of this lease."""
+    gone = message.stage == MessageStage.GONE
+    return gone and message.lock_consumer_id == consumer_id and message.version == version + 1
+
+
 def instant(at_ms: int | None, after_ms: int | None, now_ms: int) -> int:
     """Exactly one of the two; the past means now."""
     if (at_ms is None) == (after_ms is None):

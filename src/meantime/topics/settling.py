@@ -2,13 +2,15 @@
 
 The statement decides; the look afterwards only finds the words. If the look says that it should have worked, something
 changed in between, and it is tried again.
+
+Rows about the same message come one after the other. What the place of the message refuses changes nothing, so all that are
+refused after a change are judged by one look: a message that is named ten thousand times costs a few statements.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from meantime.clock import Clock
-from meantime.topics.merging import rounds
 from meantime.topics.model import Outcome, Position
 from meantime.topics.rules import OK, STALE_VERSION
 from meantime.topics.storage.messages import HolderRow, Key, MessageStore, OwnerRow
@@ -20,6 +22,8 @@ Explain = Callable[[Row, Position | None, int], str]
 """The first reason that applies, or `ok` if there is none."""
 
 _TRIES = 3
+_MOST_CHANGES = 8
+"""Who changes a message more often with one statement guesses versions, and hears that they are stale."""
 
 
 def key_of(row: HolderRow | OwnerRow) -> Key:
@@ -29,15 +33,38 @@ def key_of(row: HolderRow | OwnerRow) -> Key:
 async def settle(
     messages: MessageStore, clock: Clock, rows: Sequence[Row], apply: Apply[Row], explain: Explain[Row]
 ) -> list[Outcome]:
-    """One outcome per row, in the order of the rows; rows about the same message come one after the other."""
+    """One outcome per row, in the order of the rows."""
     outcomes: dict[int, Outcome] = {}
-    if len({key_of(row) for row in rows}) == len(rows):
-        settled = await _settle_distinct(messages, clock, rows, apply, explain)
-        return [settled[key_of(row)] for row in rows]
-    for indexes in rounds(rows, key_of):
-        settled = await _settle_distinct(messages, clock, [rows[index] for index in indexes], apply, explain)
-        outcomes |= {index: settled[key_of(rows[index])] for index in indexes}
+    left: dict[Key, list[int]] = {}
+    for index, row in enumerate(rows):
+        left.setdefault(key_of(row), []).append(index)
+    for _ in range(_MOST_CHANGES):
+        settled = await _settle_distinct(messages, clock, [rows[indexes[0]] for indexes in left.values()], apply, explain)
+        outcomes |= {indexes[0]: settled[key] for key, indexes in left.items()}
+        left = {key: indexes[1:] for key, indexes in left.items() if len(indexes) > 1}
+        if not left:
+            break
+        positions, now_ms = await messages.positions(sorted(left)), clock.now_ms()
+        refused = {
+            index: Outcome(key[1], reason)
+            for key, indexes in left.items()
+            for index, reason in _refusals(rows, indexes, positions.get(key), now_ms, explain)
+        }
+        outcomes |= refused
+        left = {key: rest for key, indexes in left.items() if (rest := [one for one in indexes if one not in refused])}
+    outcomes |= {index: Outcome(key[1], STALE_VERSION) for key, indexes in left.items() for index in indexes}
     return [outcomes[index] for index in range(len(rows))]
+
+
+def _refusals(
+    rows: Sequence[Row], indexes: Sequence[int], position: Position | None, now_ms: int, explain: Explain[Row]
+) -> Iterator[tuple[int, str]]:
+    """Of rows about one message: why not, up to the first one that its place does not refuse."""
+    for index in indexes:
+        reason = explain(rows[index], position, now_ms)
+        if reason == OK:
+            return
+        yield index, reason
 
 
 async def _settle_distinct(

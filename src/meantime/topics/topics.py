@@ -75,7 +75,7 @@ async def open_topics(
         dispatcher = partial(
             LeaseDispatcher, catalog=catalog, messages=messages, clock=clock, require_healthy=require_healthy
         )
-        dispatchers = LeaseDispatchers(dispatcher, consumers, notifications, clock, node_id)
+        dispatchers = LeaseDispatchers(dispatcher, consumers, counts, notifications, clock, node_id)
         dead_letters = DeadLetters(statements, catalog, clock, dispatchers.arrived)
         effects = Effects(dispatchers.arrived, dispatchers.leases_changed, rates.finished, dead_letters.run_once)
         topics = Topics(
@@ -91,7 +91,7 @@ async def open_topics(
         )
         purge = Purge(statements, topic_store, registry, clock, require_healthy)
         overload = OverloadForecast(catalog, counts, rates, options.forecast_every)
-        duties = _duties(topics, purge, overload, options)
+        duties = [*_duties(topics, purge, overload, options), Duty("full-streams", dispatchers.check_full_streams, 1.0)]
         async with on_duty(duties, lambda name: DUTY_FAILURES.labels(name).inc()):
             try:
                 yield topics

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from topics_consumer import push
 from topics_nodes import GROUP, TopicsNode, open_two_nodes
 
 from conftest import Services
+from meantime.database.statements import Statements
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -138,6 +140,40 @@ async def test_each_claim_hears_the_first_reason_that_applies(http: httpx.AsyncC
     assert [one["status"] for one in await operate(http, topic, "extend", claim(a, after_ms=50), consumer_id="x")] == [
         "not_holder"
     ]
+
+
+async def test_a_lease_that_is_named_again_in_a_request_hears_what_it_would_hear_afterwards(
+    http: httpx.AsyncClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(http, topic, "a", "b", "c")
+    leases = {str(lease["id"]): lease for lease in await pull(http, topic, limit=3)}
+    a, b, c = leases["a"], leases["b"], leases["c"]
+    await create(http, topic, "mine")
+    statements = 0
+    run = Statements.run
+
+    async def counted(self: Statements, *args: Any, **options: Any) -> Any:
+        nonlocal statements
+        statements += "topic_messages" in str(args[0]) and "topic_ids" in str(args[0])
+        return await run(self, *args, **options)
+
+    monkeypatch.setattr(Statements, "run", counted)
+    again = claim(a, version=a["version"] + 1, after_ms=70_000)
+    extended = await operate(
+        http, topic, "extend", *[claim(a, after_ms=60_000)] * 3, again, *[again] * 4996, *[claim(b)] * 5000
+    )
+    statuses = [one["status"] for one in extended]
+    assert statuses[:4] == ["ok", "stale_version", "stale_version", "ok"]
+    assert set(statuses[4:5000]) == {"stale_version"}
+    assert set(statuses[5000:]) == {"invalid_time"}
+    assert extended[3]["version"] == a["version"] + 2
+    released = await operate(http, topic, "release", *[claim(b, after_ms=60_000)] * 10_000)
+    assert [one["status"] for one in released] == ["ok", *["not_holder"] * 9999]
+    deleted = await operate(http, topic, "delete", *[claim(c)] * 10_000)
+    assert [one["status"] for one in deleted] == ["ok", *["not_found"] * 9999]
+    answer = await http.post(f"/topics/{topic}/messages/delete", json={"ids": ["mine"] * 10_000}, headers=GROUP)
+    assert [one["status"] for one in answer.json()["results"]] == ["ok"] * 10_000
+    assert statements < 200
 
 
 async def test_a_released_message_comes_back_at_its_instant(http: httpx.AsyncClient, topic: str) -> None:

@@ -248,6 +248,13 @@ async def test_a_deleted_id_stays_taken_for_the_dedupe_window(http: httpx.AsyncC
     claim = {"consumer_id": "c", "leases": [{"id": lease["id"], "version": lease["version"]}]}
     deleted = await http.post(f"/topics/{topic}/leases/delete", json=claim)
     assert deleted.json()["results"] == [{"id": "consumer", "status": "ok"}]
+    assert (await http.post(f"/topics/{topic}/leases/delete", json=claim)).json() == deleted.json()
+    for other in ({**claim, "consumer_id": "d"}, {"consumer_id": "c", "leases": [{"id": "consumer", "version": 3}]}):
+        for action in ("delete", "extend", "release"):
+            path = f"/topics/{topic}/leases/{action}"
+            leases = [{**one, "after_ms": 5000} if action != "delete" else one for one in other["leases"]]
+            (answer,) = (await http.post(path, json={**other, "leases": leases})).json()["results"]
+            assert answer["status"] == "not_found"
     again = await create(http, topic, {"id": "owner", "after_ms": 0}, {"id": "consumer", "after_ms": 0})
     assert [one["status"] for one in again.json()["results"]] == ["exists", "exists"]
     assert (await http.get(f"/topics/{topic}/count")).json() == {"count": 0}

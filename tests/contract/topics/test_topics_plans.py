@@ -28,7 +28,7 @@ INDEXES_OF = {
     "dead_here": STAGE,
     "count_dead": STAGE,
     "held": LEASED,
-    "held_ids": LEASED,
+    "held_ends": LEASED,
     "outstanding": LEASED,
     "leased_slots": LEASED,
     "dead_letters": "topic_messages_letters",

@@ -16,6 +16,7 @@ from conftest import Services
 from meantime.errors import StorageUnavailable
 from meantime.topics.model import NewMessage
 from meantime.topics.storage.messages import FIRST_MS, LeaseDemand, Window
+from meantime.topics.storage.notifications import Notifications
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -83,6 +84,32 @@ async def test_a_lease_freed_elsewhere_makes_room_after_another_node_has_extende
         await asyncio.sleep(0.3)
         assert await consumer.delete(extended, via=elsewhere) == ["ok"]
         assert [lease["id"] for lease in await consumer.take(1)] == ["b"]
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+async def test_what_becomes_of_leases_at_another_node_at_once_counts_where_the_stream_is(
+    http: httpx.AsyncClient, elsewhere: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """The other node has not heard of the stream yet, or no notification ever arrives."""
+    if not told:
+        monkeypatch.setattr(Notifications, "send", lambda *_: None)
+    for action in ("extend", "release", "delete"):
+        topic = await new_topic(http)
+        await create(http, topic, *"abcdef")
+        lease_ms = 1500 if action == "extend" else 3_600_000
+        async with push(http, topic, "c", buffer=2, lease_ms=lease_ms) as consumer:
+            first = await consumer.take(2)
+            fields = {} if action == "delete" else {"after_ms": 3_600_000}
+            changed = await operate(elsewhere, topic, action, *[claim(lease, **fields) for lease in first])
+            assert [one["status"] for one in changed] == ["ok", "ok"]
+            if action == "extend":
+                await asyncio.sleep(4)
+                assert consumer.leases == []
+                assert await consumer.delete(*changed, via=elsewhere) == ["ok", "ok"]
+            more = await consumer.take(2)
+            assert len({lease["id"] for lease in [*first, *more]}) == 4
+            await asyncio.sleep(0.3)
+            assert consumer.leases == []
 
 
 async def test_a_stream_that_could_not_begin_leaves_no_claim_behind(nodes: list[TopicsNode], topic: str) -> None:

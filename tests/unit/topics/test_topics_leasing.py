@@ -81,17 +81,31 @@ async def test_the_room_of_a_stream_is_its_buffer_less_what_its_consumer_holds()
     assert stream.room(10) == 0
     stream.hold("a", None)
     assert stream.room(10) == 1
-    assert stream.room(65) == 2
     assert [one.id for one in await stream.next(0)] == ["a", "b"]
     assert await stream.next(0) == []
 
 
-async def test_what_is_freed_during_a_look_stays_free() -> None:
-    stream = LeaseStream("c", 100, buffer=2)
+async def test_what_changes_during_a_look_stays_changed() -> None:
+    stream = LeaseStream("c", 100, buffer=3)
     stream.begin_look()
     stream.hold("a", None)
+    stream.hold("c", 70)
     stream.finish_look({"a": 50, "b": 60})
     assert stream.room(10) == 1
+
+
+async def test_a_lease_whose_end_has_passed_counts_until_the_database_was_asked() -> None:
+    stream = LeaseStream("c", 100, buffer=2)
+    stream.offer([lease("a", 50), lease("b", 60)])
+    assert not stream.must_look(49)
+    assert stream.must_look(50)
+    assert stream.room(50) == 0
+    stream.begin_look()
+    stream.finish_look({"a": 90})
+    assert stream.room(50) == 1
+    assert not stream.must_look(89)
+    stream.hold("a", None)
+    assert not stream.must_look(90)
 
 
 async def test_a_stream_that_was_ended_says_so() -> None:

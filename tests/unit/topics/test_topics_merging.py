@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.errors import Conflict
-from meantime.topics.merging import Merger, Sizes, rounds
+from meantime.topics.merging import Merger, Sizes
 
 
 async def test_callers_that_come_while_a_statement_runs_share_the_next_one() -> None:
@@ -45,14 +45,3 @@ def test_pieces_keep_the_order_and_their_size(items: list[int], most: int, heavi
     pieces = sizes.pieces(items)
     assert [item for piece in pieces for item in piece] == items
     assert all(len(piece) <= most and (sum(piece) <= heaviest or len(piece) == 1) for piece in pieces)
-
-
-@given(st.lists(st.sampled_from("abc"), max_size=20))
-def test_rounds_never_repeat_a_key_and_keep_its_order(keys: list[str]) -> None:
-    indexes = rounds(keys, lambda key: key)
-    assert sorted(index for one in indexes for index in one) == list(range(len(keys)))
-    for one in indexes:
-        assert len({keys[index] for index in one}) == len(one)
-    for key in "abc":
-        order = [index for one in indexes for index in one if keys[index] == key]
-        assert order == sorted(order)

@@ -1,4 +1,5 @@
-"""`/topics/{topic}/leases`: what consumers do. The consumer is named by `consumer_id`, in the body or the query."""
+"""`/topics/{topic}/leases`: what consumers do. The consumer is named by `consumer_id`, in the body or the query; where keys
+are asked for, the id belongs to the key that it came with."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -25,6 +26,7 @@ from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError, Unauthenticated
 from meantime.names import check_identifier, is_identifier
 from meantime.tasks import start
+from meantime.topics.holders import holder_of
 from meantime.topics.leasing.receivers import LeaseStream
 from meantime.topics.model import Lease, LeaseClaim, Outcome, Refused, Topic
 from meantime.topics.rules import NOT_FOUND
@@ -44,7 +46,7 @@ async def pull(call: HttpCall[PullForm, ConsumerQuery]) -> LeasesView:
     `{consumer_id, limit, lease_ms, wait_ms}`: new leases in time order, at once, or when there are any within `wait_ms`.
     """
     asked, leasing = call.form, call.services.topics.leasing
-    consumer_id = consumer(asked.consumer_id or call.query.consumer_id)
+    consumer_id = holder(call, asked.consumer_id or call.query.consumer_id)
     limit = LEASES if asked.limit is None else asked.limit
     lease_ms = LEASE_MS if asked.lease_ms is None else asked.lease_ms
     wait_ms = asked.wait_ms or 0
@@ -60,7 +62,7 @@ async def push(call: HttpCall[None, PushQuery]) -> LineStream:
     alive. The leases that a consumer holds count against `buffer`. One stream per consumer in the cluster.
     """
     topics, query = call.services.topics, call.query
-    consumer_id = consumer(query.consumer_id)
+    consumer_id = holder(call, query.consumer_id)
     opened = AsyncExitStack()
     opening = topics.leasing.stream(call.names["topic"], consumer_id, query.buffer, query.lease_ms)
     stream = await opened.enter_async_context(opening)
@@ -91,11 +93,11 @@ async def finish(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
     return await _claims(call, call.services.topics.holding.delete)
 
 
-def consumer(given: str | None) -> str:
-    """The id of the consumer, as it was given in the body or the query."""
+def holder(call: HttpCall[Any, Any], given: str | None) -> str:
+    """The consumer, as it was given in the body or the query, with the key that it comes with."""
     if not given:
         raise Unauthenticated("say which consumer you are: give consumer_id")
-    return check_identifier(given, "consumer id")
+    return holder_of(check_identifier(given, "consumer id"), call.identity.key_id)
 
 
 Apply = Callable[[Topic, str, Sequence[LeaseClaim]], Awaitable[list[Outcome]]]
@@ -103,7 +105,7 @@ Apply = Callable[[Topic, str, Sequence[LeaseClaim]], Awaitable[list[Outcome]]]
 
 async def _claims(call: HttpCall[bytes, ConsumerQuery], apply: Apply) -> OutcomesView:
     in_body, forms = read_claims(call.form)
-    consumer_id = consumer(in_body or call.query.consumer_id)
+    consumer_id = holder(call, in_body or call.query.consumer_id)
     topic = await call.services.topics.catalog.get(call.names["topic"])
     claims = [_claim(form) for form in forms]
     sound = [claim for claim in claims if isinstance(claim, LeaseClaim)]

@@ -19,6 +19,7 @@ from meantime.api.topics.views import (
 )
 from meantime.errors import Forbidden, Invalid, Unauthenticated
 from meantime.names import check_identifier, is_identifier
+from meantime.topics.holders import holder_of
 from meantime.topics.model import Outcome
 from meantime.topics.rules import NOT_FOUND
 
@@ -82,7 +83,8 @@ async def get(call: HttpCall[None, ConsumerQuery]) -> MessageView:
     if consumer_id:
         check_identifier(consumer_id, "consumer id")
         call.identity.require("consume", topic)
-    message = await topics.producing.message(topic, call.names["message_id"], group, consumer_id or None)
+    holder = holder_of(consumer_id, call.identity.key_id) if consumer_id else None
+    message = await topics.producing.message(topic, call.names["message_id"], group, holder)
     return message_view(message, topics.clock.now_ms())
 
 

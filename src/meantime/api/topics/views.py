@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from meantime.topics.holders import consumer_of
 from meantime.topics.model import ConsumerReport, Counts, Created, Lease, Outcome, Settings, Slot, StoredMessage, Topic
 from meantime.topics.rules import status
 
@@ -127,7 +128,7 @@ def message_view(message: StoredMessage, now_ms: int) -> MessageView:
         message.created_for_ms,
         stands,
         message.producer_group,
-        message.lock_consumer_id,
+        consumer_of(message.lock_consumer_id) if message.lock_consumer_id else None,
         message.version,
         message.bucket_id,
         message.attempts,

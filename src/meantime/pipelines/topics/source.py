@@ -14,6 +14,7 @@ from meantime.errors import Invalid
 from meantime.pipelines.spark.broker import client_of
 from meantime.pipelines.spark.options import TopicOptions, topic_options
 from meantime.pipelines.topics.rows import check_columns
+from meantime.topics.holders import consumer_of
 from meantime.topics.model import Position
 from meantime.topics.rules import status
 
@@ -112,7 +113,7 @@ class TopicReader(datasource.DataSourceReader):
                 position.created_for_ms,
                 status(position, partition.now_ms),
                 position.producer_group,
-                position.lock_consumer_id,
+                consumer_of(position.lock_consumer_id) if position.lock_consumer_id else None,
                 position.version,
                 position.attempts,
                 text,

@@ -16,8 +16,8 @@ WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 3
 UPDATE topic_messages AS m
 SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, version = 1, attempts = 0, stage = 0,
     lock_consumer_id = NULL,
-    dead_letter = jsonb_build_object('topic', x.from_name, 'attempts', m.attempts, 'last_consumer_id', m.lock_consumer_id,
-        'died_at_ms', m.at_ms)
+    dead_letter = jsonb_build_object('topic', x.from_name, 'attempts', m.attempts,
+        'last_consumer_id', split_part(m.lock_consumer_id, '/', 1), 'died_at_ms', m.at_ms)
 FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s, %(from_names)s)
      AS x (topic_id, id, to_topic, bucket_id, from_name)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from meantime.clock import Clock
 from meantime.errors import Conflict, Unavailable
+from meantime.topics.holders import consumer_of
 from meantime.topics.leasing.receivers import LeaseStream
 from meantime.topics.merging import Merger
 from meantime.topics.model import Consumer, Topic
@@ -40,8 +41,8 @@ class Consumers:
         self._notifications = notifications
         self._node_id = node_id
         self._here = _Here()
-        self._known: list[Consumer] = []
-        self._served_elsewhere: frozenset[int] = frozenset()
+        self._elsewhere: dict[int, list[Consumer]] = {}
+        self._streams_elsewhere: frozenset[ConsumerKey] = frozenset()
         self._outdated = True
         self._unnoted = False
         self._just_started = True
@@ -53,14 +54,14 @@ class Consumers:
 
     def any_elsewhere(self, topic_id: int) -> bool:
         """Whether another node may serve the topic, as far as this one knows."""
-        return self._outdated or topic_id in self._served_elsewhere
+        return self._outdated or topic_id in self._elsewhere
 
     async def claim(self, topic: Topic, stream: LeaseStream) -> None:
         """Raise Conflict when this consumer has a stream already, on whichever node."""
         key = topic.topic_id, stream.consumer_id
         taken = self._here.streams.setdefault(key, stream) is not stream
         if taken or not await self._claim(key, stream):
-            raise Conflict(f"consumer {stream.consumer_id!r} has a stream of topic {topic.name!r} already")
+            raise Conflict(f"consumer {consumer_of(stream.consumer_id)!r} has a stream of topic {topic.name!r} already")
         await self._changed()
 
     async def _claim(self, key: ConsumerKey, stream: LeaseStream) -> bool:
@@ -101,21 +102,26 @@ class Consumers:
         return self._here.streams.get(key)
 
     def streams_elsewhere(self, key: ConsumerKey) -> bool:
-        return any(
-            one.mode == "push" and (one.topic_id, one.consumer_id) == key and one.node_id != self._node_id
-            for one in self._known
-        )
+        return key in self._streams_elsewhere
+
+    @property
+    def streams(self) -> dict[ConsumerKey, LeaseStream]:
+        """Those of this node."""
+        return dict(self._here.streams)
 
     def of_topic(self, topic_id: int) -> list[Consumer]:
         """All that are known, those of this node as they are now."""
-        elsewhere = [one for one in self._known if one.topic_id == topic_id and one.node_id != self._node_id]
-        streams = [
-            Consumer(topic_id, key[1], self._node_id, "push", stream.buffer)
-            for key, stream in self._here.streams.items()
-            if key[0] == topic_id
-        ]
-        pulls = [Consumer(topic_id, key[1], self._node_id, "pull", None) for key in self._here.pulls if key[0] == topic_id]
-        return sorted(elsewhere + streams + pulls, key=lambda one: (one.consumer_id, one.mode))
+        return self.by_topic().get(topic_id, [])
+
+    def by_topic(self) -> dict[int, list[Consumer]]:
+        """The consumers of all topics, in the order of their names."""
+        found = {topic_id: list(consumers) for topic_id, consumers in self._elsewhere.items()}
+        for (topic_id, consumer_id), stream in self._here.streams.items():
+            consumer = Consumer(topic_id, consumer_id, self._node_id, "push", stream.buffer)
+            found.setdefault(topic_id, []).append(consumer)
+        for topic_id, consumer_id in self._here.pulls:
+            found.setdefault(topic_id, []).append(Consumer(topic_id, consumer_id, self._node_id, "pull", None))
+        return {topic_id: sorted(consumers, key=_by_name) for topic_id, consumers in found.items()}
 
     async def run_once(self) -> None:
         """Renew the registrations, end streams that were taken over, and look who else is there."""
@@ -129,7 +135,7 @@ class Consumers:
         for key, stream in before.items():
             if key not in mine and self._here.streams.get(key) is stream:
                 del self._here.streams[key]
-                stream.end(Conflict(f"the stream of consumer {key[1]!r} was taken over by another node"))
+                stream.end(Conflict(f"the stream of consumer {consumer_of(key[1])!r} was taken over by another node"))
         if left := mine - before.keys() - self._here.streams.keys():
             await self._registry.release(left)
         if self._here.pulls:
@@ -155,8 +161,12 @@ class Consumers:
 
     async def _look(self, askers: Sequence[None]) -> list[None]:
         self._outdated = False
-        self._known = await self._registry.consumers(self._clock.now_ms() - SILENT_FOR_MS)
-        self._served_elsewhere = frozenset(one.topic_id for one in self._known if one.node_id != self._node_id)
+        known = await self._registry.consumers(self._clock.now_ms() - SILENT_FOR_MS)
+        elsewhere = [one for one in known if one.node_id != self._node_id]
+        self._elsewhere = {}
+        for one in elsewhere:
+            self._elsewhere.setdefault(one.topic_id, []).append(one)
+        self._streams_elsewhere = frozenset((one.topic_id, one.consumer_id) for one in elsewhere if one.mode == "push")
         self.on_change()
         return list(askers)
 
@@ -171,3 +181,7 @@ class Consumers:
     def _on_notification(self, notification: Notification | None) -> None:
         if notification is None or isinstance(notification, ConsumersChanged):
             self._outdated = True
+
+
+def _by_name(consumer: Consumer) -> tuple[str, str]:
+    return consumer.consumer_id, consumer.mode

@@ -185,10 +185,19 @@ class LeaseDispatcher:
         self._upcoming.forget()
 
     async def _resolve_doubts(self, topic: Topic) -> None:
-        for stream in self.streams:
-            if stream.doubtful:
-                stream.begin_look()
-                stream.finish_look(await self._messages.held_ids(topic, stream.consumer_id, self._clock.now_ms()))
+        now_ms = self._clock.now_ms()
+        streams = [stream for stream in self.streams if stream.must_look(now_ms)]
+        if not streams:
+            return
+        for stream in streams:
+            stream.begin_look()
+        try:
+            held = await self._messages.held_ends(topic, [stream.consumer_id for stream in streams], now_ms)
+        except BaseException:
+            self.doubt(None)
+            raise
+        for stream in streams:
+            stream.finish_look(held.get(stream.consumer_id, {}))
 
     async def _take(self, topic: Topic, receivers: list[tuple[Receiver, int]], now_ms: int) -> int:
         leases: list[Lease] = []

@@ -1,20 +1,29 @@
 """The dispatchers of a node, one per topic, and what wakes them: messages that arrive, leases that end, consumers that come
-or go, here or on other nodes."""
+or go, here or on other nodes.
+
+Nodes notify those of which they know that they have to do with a topic or a consumer. What one did not tell, because it did
+not know yet, it tells when it does; and what no notification told is found by looking at the database.
+"""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from meantime.clock import Clock
 from meantime.topics.leasing.bucket_shares import share_buckets
 from meantime.topics.leasing.consumers import Consumers
 from meantime.topics.leasing.dispatcher import HORIZON_MS, LeaseDispatcher
-from meantime.topics.model import Due, Topic
+from meantime.topics.model import Consumer, Due, Topic
+from meantime.topics.storage.counts import MessageCounts
+from meantime.topics.storage.directory import ConsumerKey
 from meantime.topics.storage.notifications import Arrived, Freed, Notification, Notifications, TopicChanged
 
 NOTIFIED_AHEAD_MS = 2 * HORIZON_MS
 """Other nodes look this far ahead by themselves; what comes sooner needs a notification."""
 UNNOTIFIED_FOR_MS = 2000
 """A node that has begun to serve a topic is known to all others by then."""
+UNTOLD_FOR = 10.0
+"""So is a stream, in seconds."""
 
 
 class LeaseDispatchers:
@@ -22,17 +31,21 @@ class LeaseDispatchers:
         self,
         make: Callable[[str], LeaseDispatcher],
         consumers: Consumers,
+        counts: MessageCounts,
         notifications: Notifications,
         clock: Clock,
         node_id: str,
     ) -> None:
         self._make = make
         self._consumers = consumers
+        self._counts = counts
         self._notifications = notifications
         self._clock = clock
         self._node_id = node_id
         self._by_topic: dict[int, tuple[Topic, LeaseDispatcher]] = {}
         self._unnotified: set[int] = set()
+        self._untold: dict[ConsumerKey, float] = {}
+        self._full: dict[ConsumerKey, int] = {}
         notifications.subscribe(self._on_notification)
         consumers.on_change = self._consumers_changed
 
@@ -41,7 +54,7 @@ class LeaseDispatchers:
         if found is None:
             found = topic, self._make(topic.name)
             self._by_topic[topic.topic_id] = found
-            self._share_buckets(*found)
+            self._share_buckets(*found, self._consumers.of_topic(topic.topic_id))
         return found[1]
 
     def arrived(self, topic_id: int, dues: Sequence[Due]) -> None:
@@ -64,6 +77,20 @@ class LeaseDispatchers:
             self._wake(topic_id)
         elif self._consumers.streams_elsewhere(key):
             self._notifications.send(Freed(topic_id, consumer_id))
+        else:
+            self._untold[key] = time.monotonic()
+
+    async def check_full_streams(self) -> None:
+        """A stream that is full, and to whose leases nothing has happened since the last time, may have missed that some of
+        them ended elsewhere."""
+        streams = {key: stream for key, stream in self._consumers.streams.items() if not stream.room(0)}
+        unchanged = {key: stream for key, stream in streams.items() if self._full.get(key) == stream.changes}
+        self._full = {key: stream.changes for key, stream in streams.items()}
+        held = await self._counts.outstanding(unchanged.keys()) if unchanged else {}
+        for key, stream in unchanged.items():
+            if held.get(key, 0) != stream.held:
+                stream.doubtful = True
+                self._wake(key[0])
 
     async def stop(self) -> None:
         await asyncio.gather(*(dispatcher.stop() for _, dispatcher in self._by_topic.values()))
@@ -75,14 +102,25 @@ class LeaseDispatchers:
     def _consumers_changed(self) -> None:
         """Buckets are shared out anew; and a node that has begun to serve a topic is told to look, because it was not
         notified of what arrived after its first look and before this moment."""
+        consumers = self._consumers.by_topic()
         for topic, dispatcher in self._by_topic.values():
-            self._share_buckets(topic, dispatcher)
+            self._share_buckets(topic, dispatcher, consumers.get(topic.topic_id, []))
+        self._tell_streams_elsewhere()
         for topic_id in [one for one in self._unnotified if self._consumers.any_elsewhere(one)]:
             self._unnotified.remove(topic_id)
             self._notifications.send(Arrived(topic_id, self._clock.now_ms() - UNNOTIFIED_FOR_MS))
 
-    def _share_buckets(self, topic: Topic, dispatcher: LeaseDispatcher) -> None:
-        consumers = self._consumers.of_topic(topic.topic_id)
+    def _tell_streams_elsewhere(self) -> None:
+        """A stream that nobody here knew of when leases of its consumer changed."""
+        oldest = time.monotonic() - UNTOLD_FOR
+        for key, changed_at in list(self._untold.items()):
+            if self._consumers.streams_elsewhere(key):
+                self._notifications.send(Freed(*key))
+                del self._untold[key]
+            elif changed_at < oldest:
+                del self._untold[key]
+
+    def _share_buckets(self, topic: Topic, dispatcher: LeaseDispatcher, consumers: list[Consumer]) -> None:
         dispatcher.set_shares(share_buckets(topic.settings.bucket_count, consumers, self._node_id))
 
     def _on_notification(self, notification: Notification | None) -> None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from meantime.clock import Clock
 from meantime.errors import Invalid
 from meantime.topics.catalog import TopicCatalog
+from meantime.topics.holders import consumer_of
 from meantime.topics.leasing.bucket_shares import share_buckets
 from meantime.topics.leasing.consumers import Consumers
 from meantime.topics.leasing.dispatchers import LeaseDispatchers
@@ -85,16 +86,16 @@ class Leasing:
         topic = await self._catalog.get(topic_name)
         found = self._consumers.of_topic(topic.topic_id)
         owners = share_buckets(topic.settings.bucket_count, found).owners
-        held = await self._counts.outstanding(topic, [one.consumer_id for one in found])
+        held = await self._counts.outstanding([(topic.topic_id, one.consumer_id) for one in found])
         streaming = any(one.mode == "push" for one in found)
         return [
             ConsumerReport(
-                one.consumer_id,
+                consumer_of(one.consumer_id),
                 one.node_id,
                 one.mode,
                 [owners[one.consumer_id]] if one.consumer_id in owners and (one.mode == "push" or not streaming) else [],
                 one.buffer,
-                held.get(one.consumer_id, 0),
+                held.get((topic.topic_id, one.consumer_id), 0),
             )
             for one in found
         ]

@@ -2,6 +2,9 @@
 
 A stream's room is its buffer less the leases that its consumer holds, wherever they were taken. What is offered to a
 stream waits in its queue and can never be more than the buffer, so that a slow consumer costs memory, not time.
+
+A lease may have been extended, released or deleted at another node whose notification is late or lost. So one whose end has
+passed counts until the database has been asked, and so does what a full stream holds that nothing has happened to.
 """
 
 import asyncio
@@ -39,52 +42,63 @@ class PendingPull:
 
 
 class LeaseStream:
-    """`held` is when each lease of the consumer ends, as far as this node knows; `doubtful` when it may not be so."""
+    """`held` is when each lease of the consumer ends, as far as this node knows; `doubtful` when it may not be so; `changes`
+    counts what has happened to them."""
 
     def __init__(self, consumer_id: str, lease_ms: int, buffer: int) -> None:
         self.consumer_id = consumer_id
         self.lease_ms = lease_ms
         self.buffer = buffer
         self.doubtful = False
+        self.changes = 0
         self._held: dict[str, int] = {}
         self._next_end_ms = NEVER_MS
-        self._freed_while_looking: set[str] = set()
+        self._changed_while_looking: dict[str, int | None] | None = None
         self._queue: list[Lease] = []
         self._changed = asyncio.Event()
         self._end: MeantimeError | None = None
 
-    def room(self, now_ms: int) -> int:
-        if self._end:
-            return 0
+    def room(self, _: int) -> int:
+        return 0 if self._end else max(0, self.buffer - len(self._held))
+
+    @property
+    def held(self) -> int:
+        """How many leases count against the buffer."""
+        return len(self._held)
+
+    def must_look(self, now_ms: int) -> bool:
+        """Whether the database has to be asked what the consumer holds: in doubt, and when the end of a lease has passed."""
         if now_ms >= self._next_end_ms:
-            self._set_held({id: end_ms for id, end_ms in self._held.items() if end_ms > now_ms})
-        return max(0, self.buffer - len(self._held))
+            self._next_end_ms = min(self._held.values(), default=NEVER_MS)
+        return self.doubtful or now_ms >= self._next_end_ms
 
     @property
     def next_end_ms(self) -> int:
         """When the next lease ends by itself, or sooner."""
         return self._next_end_ms
 
-    def _set_held(self, held: dict[str, int]) -> None:
-        self._held = held
-        self._next_end_ms = min(held.values(), default=NEVER_MS)
-
     def hold(self, message_id: str, end_ms: int | None) -> None:
         """The consumer's lease ends at another instant, or is over (None)."""
+        self.changes += 1
+        if self._changed_while_looking is not None:
+            self._changed_while_looking[message_id] = end_ms
         if end_ms is None:
             self._held.pop(message_id, None)
-            self._freed_while_looking.add(message_id)
         else:
             self._held[message_id] = end_ms
             self._next_end_ms = min(self._next_end_ms, end_ms)
 
     def begin_look(self) -> None:
         self.doubtful = False
-        self._freed_while_looking = set()
+        self._changed_while_looking = {}
 
     def finish_look(self, held: Mapping[str, int]) -> None:
-        """What the database says, except for what was freed while it was being asked."""
-        self._set_held({id: end_ms for id, end_ms in held.items() if id not in self._freed_while_looking})
+        """What the database says, except for what changed while it was being asked."""
+        known = {**held, **(self._changed_while_looking or {})}
+        self._changed_while_looking = None
+        self._held = {id: end_ms for id, end_ms in known.items() if end_ms is not None}
+        self._next_end_ms = min(self._held.values(), default=NEVER_MS)
+        self.changes += 1
 
     def offer(self, leases: Sequence[Lease]) -> bool:
         for lease in leases:

@@ -4,13 +4,15 @@ What is not leased is counted from its index, without reading messages; leases, 
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 from meantime.clock import Clock
-from meantime.database.arrays import texts
+from meantime.database.arrays import int4s, texts
 from meantime.database.queries import load
 from meantime.database.statements import Statements
 from meantime.errors import Invalid
 from meantime.topics.model import Counts, Slot, Topic
+from meantime.topics.storage.directory import ConsumerKey
 from meantime.topics.storage.messages import FIRST_MS, LAST_MS
 
 MOST_SLOTS = 10_000
@@ -58,11 +60,15 @@ class MessageCounts:
             (available if past else processing)[slot] += count
         return waiting, processing, available
 
-    async def outstanding(self, topic: Topic, consumers: list[str]) -> dict[str, int]:
-        """How many leases each of them holds."""
-        params = {"topic_id": topic.topic_id, "consumers": texts(consumers), "now_ms": self._clock.now_ms()}
+    async def outstanding(self, consumers: Collection[ConsumerKey]) -> dict[ConsumerKey, int]:
+        """How many leases each of them holds; some who were not asked for may be there too."""
+        params = {
+            "topic_ids": int4s(sorted({topic_id for topic_id, _ in consumers})),
+            "consumers": texts(sorted({consumer_id for _, consumer_id in consumers})),
+            "now_ms": self._clock.now_ms(),
+        }
         rows = await self._statements.run(self._sql["outstanding"], params)
-        return {row[0]: row[1] for row in rows}
+        return {(row[0], row[1]): row[2] for row in rows}
 
     async def due_per_second(self, topic: Topic, seconds: int) -> list[int]:
         """How many become due in each of the next seconds."""

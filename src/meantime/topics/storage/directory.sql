@@ -38,11 +38,17 @@ SELECT topic_id, deleted_at_ms FROM topics WHERE deleted_at_ms IS NOT NULL
 DELETE FROM topics WHERE topic_id = %(topic_id)s AND deleted_at_ms <= %(before_ms)s
 
 -- name: claim_consumers
--- A consumer has one stream in the whole cluster; one that has been silent for too long is taken for gone, and so is one of a
--- an earlier session of this node.
+-- A consumer has one stream in the whole cluster, whichever key it comes with; one that has been silent for too long is taken
+-- for gone, and so is one of an earlier session of this node.
 INSERT INTO topic_consumers AS c (topic_id, consumer_id, mode, node_id, session_id, buffer, seen_at_ms)
 SELECT x.topic_id, x.consumer_id, 'push', %(node_id)s, %(session_id)s, x.buffer, %(now_ms)s
 FROM unnest(%(topic_ids)s, %(consumers)s, %(buffers)s) AS x (topic_id, consumer_id, buffer)
+WHERE NOT EXISTS (
+    SELECT 1 FROM topic_consumers AS o
+    WHERE o.topic_id = x.topic_id AND o.mode = 'push' AND o.seen_at_ms >= %(silent_ms)s AND o.consumer_id <> x.consumer_id
+      AND split_part(o.consumer_id, '/', 1) = split_part(x.consumer_id, '/', 1)
+      AND (o.node_id <> %(node_id)s OR o.session_id = %(session_id)s)
+)
 ON CONFLICT (topic_id, consumer_id, mode) DO UPDATE
 SET node_id = excluded.node_id, session_id = excluded.session_id, buffer = excluded.buffer, seen_at_ms = excluded.seen_at_ms
 WHERE c.seen_at_ms < %(silent_ms)s OR (c.node_id = %(node_id)s AND c.session_id <> %(session_id)s)

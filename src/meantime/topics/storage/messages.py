@@ -146,10 +146,13 @@ class MessageStore:
         params = {"topic_id": topic.topic_id, "consumer_id": consumer_id, "now_ms": now_ms}
         return [Lease(*row) for row in await self._statements.run(self._sql["held"], params)]
 
-    async def held_ids(self, topic: Topic, consumer_id: str, now_ms: int) -> dict[str, int]:
-        """When each of the consumer's leases ends."""
-        params = {"topic_id": topic.topic_id, "consumer_id": consumer_id, "now_ms": now_ms}
-        return {row[0]: row[1] for row in await self._statements.run(self._sql["held_ids"], params)}
+    async def held_ends(self, topic: Topic, consumers: Sequence[str], now_ms: int) -> dict[str, dict[str, int]]:
+        """When each lease of each of these consumers ends."""
+        params = {"topic_id": topic.topic_id, "consumers": texts(consumers), "now_ms": now_ms}
+        ends: dict[str, dict[str, int]] = {}
+        for consumer_id, message_id, end_ms in await self._statements.run(self._sql["held_ends"], params):
+            ends.setdefault(consumer_id, {})[message_id] = end_ms
+        return ends
 
     async def extend(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
         """(topic_id, id, version, at_ms, stage) of those that were extended."""

@@ -135,16 +135,16 @@ FROM topic_messages
 WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = %(consumer_id)s AND stage < 2
 ORDER BY due_at_ms
 
--- name: held_ids
-SELECT id, at_ms FROM topic_messages
-WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = %(consumer_id)s AND stage < 2
+-- name: held_ends
+SELECT lock_consumer_id, id, at_ms FROM topic_messages
+WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = ANY (%(consumers)s) AND stage < 2
 
 -- name: extend
 -- The instant was far enough ahead when it was asked for; however long that took, it is ahead now.
 UPDATE topic_messages AS m SET at_ms = greatest(x.at_ms, %(now_ms)s + 1), version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
-  AND m.version = x.version AND m.at_ms > %(now_ms)s
+  AND m.version = x.version AND m.at_ms > %(now_ms)s AND m.stage + 0 < 2
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 
 -- name: release
@@ -154,14 +154,14 @@ SET due_at_ms = NULL, at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE greates
     lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
-  AND m.version = x.version AND m.at_ms > %(now_ms)s
+  AND m.version = x.version AND m.at_ms > %(now_ms)s AND m.stage + 0 < 2
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 
 -- name: delete_held
 DELETE FROM topic_messages AS m
 USING unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s) AS x (topic_id, id, version, consumer_id)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
-  AND m.version = x.version AND m.at_ms > %(now_ms)s
+  AND m.version = x.version AND m.at_ms > %(now_ms)s AND m.stage + 0 < 2
 RETURNING m.topic_id, m.id
 
 -- name: delete_held_alike
@@ -169,18 +169,18 @@ RETURNING m.topic_id, m.id
 -- and those that are neighbours in the index cost next to nothing.
 DELETE FROM topic_messages
 WHERE id = ANY (%(ids)s) AND topic_id + 0 = %(topic_id)s AND lock_consumer_id IS NOT DISTINCT FROM %(consumer_id)s
-  AND version = %(version)s AND at_ms + 0 > %(now_ms)s
+  AND version = %(version)s AND at_ms + 0 > %(now_ms)s AND stage + 0 < 2
 RETURNING topic_id, id
 
 -- name: mark_held
--- The same where the topic remembers deleted ids.
+-- The same where the topic remembers deleted ids, and who deleted them.
 UPDATE topic_messages AS m
-SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, lock_consumer_id = NULL, dead_letter = NULL, body = '',
+SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, dead_letter = NULL, body = '',
     version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(forgets)s, %(knowns)s)
      AS x (topic_id, id, version, consumer_id, forget_ms, known_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
-  AND m.version = x.version AND m.at_ms > %(now_ms)s
+  AND m.version = x.version AND m.at_ms > %(now_ms)s AND m.stage + 0 < 2
 RETURNING m.topic_id, m.id
 
 -- name: move
@@ -270,6 +270,6 @@ SELECT (SELECT count(*) FROM topic_messages
         WHERE topic_id + 0 = %(topic_id)s AND stage = 1 AND at_ms <= %(now_ms)s AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s)
 
 -- name: outstanding
-SELECT lock_consumer_id, count(*) FROM topic_messages
-WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = ANY (%(consumers)s) AND stage < 2
-GROUP BY 1
+SELECT topic_id, lock_consumer_id, count(*) FROM topic_messages
+WHERE topic_id = ANY (%(topic_ids)s) AND at_ms > %(now_ms)s AND lock_consumer_id = ANY (%(consumers)s) AND stage < 2
+GROUP BY 1, 2
