@@ -231,7 +231,8 @@ class Session:
     async def _discard_again(self) -> None:
         try:
             for path, data in list(self._discards):
-                await self.discard(path, data)
+                if (path, data) in self._discards:  # else the path may be in use again
+                    await self.discard(path, data)
         except CoordinationLost:
             log.debug("discards_postponed")
 

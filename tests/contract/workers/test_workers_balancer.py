@@ -9,7 +9,7 @@ from workers_crew import open_crew, znode
 from zookeeper_tools import eventually, expire
 
 from meantime.coordination.session import open_session
-from meantime.errors import NotFound, VersionMoved
+from meantime.errors import CoordinationLost, NotFound, VersionMoved
 from meantime.workers.layout import app_layout
 from meantime.workers.model import QueueSource, WorkerRecord, encode
 from meantime.workers.rules import last_of
@@ -109,6 +109,31 @@ async def test_the_queues_of_a_dead_session_are_taken_at_once(crew):
     assert all(first.works[queue].abandoned for queue in lost)
     assert name not in await crew.listed()
     assert len(second.held | third.held) == 9
+
+
+@pytest.mark.parametrize("step", ["create", "set"], ids=["making the owner node", "writing the record"])
+async def test_a_claim_whose_answer_was_lost_while_the_plan_moves_is_given_up(crew, step, monkeypatch):
+    """The others of the same take are worked on or given up too: what the session holds is known to somebody."""
+    queues = await crew.make_queues(8)
+    (first,) = await crew.join()
+    await crew.shared_out(queues, workers=1)
+    more = sorted(await crew.make_queues(16))
+    real, failed = getattr(first.session, step), []
+
+    async def answer_lost(path, *args, **options):
+        answer = await real(path, *args, **options)
+        if path.rpartition("/")[2] in set(more) - set(queues) and len(failed) < 6:
+            failed.append(path)
+            raise CoordinationLost("the answer is lost")
+        return answer
+
+    monkeypatch.setattr(first.session, step, answer_lost)
+    await eventually(lambda: failed)
+    await crew.join(2)
+    held = await crew.shared_out(more, workers=3)
+    for queue in more:
+        owner = await crew.watcher.get(crew.store.layout.owner(queue))
+        assert queue in held[owner.data.decode()]
 
 
 async def test_who_loses_its_session_comes_back_as_another_worker(crew):

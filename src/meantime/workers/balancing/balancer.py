@@ -4,6 +4,9 @@ Each round first stops the work on queues that should go, after its present mess
 worker's node, and only then releases those whose work has ended. Then it claims what the plan gives it and no other worker
 owns, lists that too, and only then begins to work on it. So the worker's node never names a queue that another may own. A
 round waits for ZooKeeper and for nothing else. A queue that another worker still owns is watched.
+
+An attempt whose outcome is not known, because the connection was lost, may have got the queue all the same: the next round
+tries again or, if the plan gives it to another by then, gives it up.
 """
 
 import asyncio
@@ -65,12 +68,13 @@ class Balancer:
         self._begin = begin
         self._sources = sources
         self._works: dict[str, Work] = {}
+        self._attempted: set[str] = set()
         self._declared: list[str] | None = []
         self._not_before: dict[str, float] = {}
 
     @property
     def owns_nothing(self) -> bool:
-        return not self.claims and self._declared == []
+        return not self.claims and not self._attempted and self._declared == []
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -104,14 +108,18 @@ class Balancer:
         await self._give_up(targets)
         await self._take(targets)
 
-    def abandon(self) -> list[QueueClaim]:
-        """The session is lost, and everything with it; what there was."""
+    def abandon(self) -> list[str]:
+        """The session is lost, and everything with it; the queues that it had, or may have had."""
         for work in self._works.values():
             work.abandon()
-        claims, self.claims, self._works = list(self.claims.values()), {}, {}
-        return claims
+        queues = sorted(self.claims.keys() | self._attempted)
+        self.claims, self._works, self._attempted = {}, {}, set()
+        return queues
 
     async def _give_up(self, targets: frozenset[str]) -> None:
+        for queue in sorted(self._attempted - targets):
+            await self._session.discard(self._store.layout.owner(queue))
+            self._attempted.discard(queue)
         for queue, work in self._works.items():
             if queue not in targets:
                 work.stop()
@@ -134,8 +142,16 @@ class Balancer:
         now = time.monotonic()
         wanted = [queue for queue in sorted(targets) if queue not in self.claims and self._not_before.get(queue, 0) <= now]
         self._not_before = {queue: at for queue, at in self._not_before.items() if queue in targets and at > now}
-        taken = await asyncio.gather(*map(self._claim, wanted))
-        self.claims |= {claim.queue: claim for claim in taken if claim}
+        self._attempted |= set(wanted)
+        # All have come to an end before anything else is done: one that fails must not leave the others unheard of.
+        outcomes = await asyncio.gather(*map(self._claim, wanted), return_exceptions=True)
+        for queue, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, BaseException):
+                self._attempted.discard(queue)
+                self.claims |= {queue: outcome} if outcome else {}
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
         await self._declare(list(self.claims))
         fresh = [claim for claim in self.claims.values() if claim.queue not in self._works]
         if fresh:

@@ -33,6 +33,7 @@ async def take(
     """The queue, or None while another worker owns it; `changed` is called when either may be different. `source` is for a
     record that says nothing but `last`."""
     path = store.layout.owner(queue)
+    await store.session.settle(path)
     node = None
     while node is None:  # released between the attempt and the look: no watch would fire
         with suppress(Conflict):  # perhaps with this session: an earlier attempt whose answer was lost

@@ -20,7 +20,6 @@ from meantime.coordination.session import SessionState
 from meantime.errors import CoordinationLost, MeantimeError, NotFound
 from meantime.tasks import end
 from meantime.workers.balancing.balancer import Balancer, Begin
-from meantime.workers.balancing.claims import QueueClaim
 from meantime.workers.balancing.planning import Planner, QueueSources
 from meantime.workers.model import WorkerRecord, encode
 from meantime.workers.store import WORKER, AppStore
@@ -46,7 +45,7 @@ class Membership:
         self._terms = terms
         self._sources = sources
         self._begin = begin
-        self._left_behind: tuple[int | None, list[QueueClaim]] | None = None
+        self._left_behind: tuple[int | None, list[str]] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Be a worker until `stop` is set and everything has been handed over."""
@@ -133,8 +132,8 @@ class Membership:
             node = await self._session.exists(path)
             if node and node.owner == self._session.id:
                 await self._session.discard(path)
-        for claim in self._left_behind[1]:
-            await claim.release()
+        for queue in self._left_behind[1]:
+            await self._session.discard(self._store.layout.owner(queue))
 
 
 async def _first(work: Coroutine[Any, Any, Any], other: "asyncio.Task[Any]") -> None:
