@@ -27,7 +27,7 @@ def _about(text: str, **limits: Any) -> Meta:
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, _about("Name of this node; keep it over restarts.", pattern="^[0-9A-Za-z._-]{1,64}$")] = "node-1"
-    host: Annotated[str, _about("Address to listen on. Beyond loopback, authentication must be on.")] = "127.0.0.1"
+    host: Annotated[str, _about("Address to listen on. Beyond loopback, authentication and TLS must be on.")] = "127.0.0.1"
     port: Annotated[int, _about("HTTP port; 0 takes a free one.", ge=0, le=65535)] = 8080
     unix_socket: Annotated[str, _about("Path of a Unix socket to listen on besides; only this user may connect.")] = ""
     public_url: Annotated[
@@ -57,6 +57,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tls_ca: Annotated[
         str, _about("PEM file with the CAs whose client certificates are required; also trusted for peers.")
     ] = ""
+    tls_peer_ca: Annotated[
+        str, _about("PEM file with the CAs that sign the other nodes; no certificate is asked of clients. Else tls_ca.")
+    ] = ""
+    insecure: Annotated[
+        bool, _about("Take keys without TLS beyond loopback: only where something in front of the node speaks TLS.")
+    ] = False
 
     max_body_bytes: Annotated[int, _about("Largest request body, after decompression.", ge=1024)] = 64 * 1024 * 1024
     max_bodies_bytes: Annotated[
@@ -180,7 +186,7 @@ def _table(value: Any) -> Any:
 def _check(config: Config) -> None:
     if bool(config.tls_cert) != bool(config.tls_key):
         raise Invalid("tls_cert and tls_key go together: give both or none")
-    for key in ("tls_cert", "tls_key", "tls_ca"):
+    for key in ("tls_cert", "tls_key", "tls_ca", "tls_peer_ca"):
         path = getattr(config, key)
         if path and not os.access(path, os.R_OK):
             raise Invalid(f"{key}: cannot read {path}")
@@ -190,6 +196,11 @@ def _check(config: Config) -> None:
         raise Invalid(
             f"refusing to listen on {config.host} without authentication: set MEANTIME_AUTH=true and make a key "
             "with `meantime keys add`, or listen on 127.0.0.1"
+        )
+    if config.auth and not is_loopback(config.host) and not config.tls_cert and not config.insecure:
+        raise Invalid(
+            f"refusing to listen on {config.host} without TLS: keys would arrive in the clear; give tls_cert and tls_key, "
+            "or say that you want that with --insecure"
         )
 
 

@@ -78,8 +78,16 @@ def test_a_missing_or_broken_file_is_refused(tmp_path: Path) -> None:
         load(broken, {}, {})
 
 
-def test_listening_beyond_loopback_is_fine_with_authentication() -> None:
-    assert load(None, {"MEANTIME_HOST": "0.0.0.0", "MEANTIME_AUTH": "true"}, {}).auth
+def test_keys_arrive_in_the_clear_beyond_loopback_only_where_that_is_wanted(tmp_path: Path) -> None:
+    beyond = {"MEANTIME_HOST": "0.0.0.0", "MEANTIME_AUTH": "true"}
+    with pytest.raises(Invalid, match="--insecure"):
+        load(None, beyond, {})
+    assert load(None, beyond, {"insecure": True}).auth
+    assert load(None, beyond | {"MEANTIME_INSECURE": "true"}, {}).auth
+    pem = str(tmp_path / "node.pem")
+    Path(pem).touch()
+    assert load(None, beyond | {"MEANTIME_TLS_CERT": pem, "MEANTIME_TLS_KEY": pem}, {}).auth
+    assert load(None, {"MEANTIME_AUTH": "true"}, {}).auth
 
 
 def test_kafka_clusters_are_separated_by_semicolons() -> None:

@@ -1,7 +1,7 @@
 """What every command about a cluster has in common: how it finds the cluster, its key and group, how it prints.
 
-`@on_cluster` turns `def show(session: ClusterSession, name: ...)` into a command with the options --url, --key, --data and
---json; the session is opened before the function runs and closed after it.
+`@on_cluster` turns `def show(session: ClusterSession, name: ...)` into a command with the options --url, --key, --ca,
+--insecure, --data and --json; the session is opened before the function runs and closed after it.
 """
 
 import inspect
@@ -27,6 +27,25 @@ Url = Annotated[
     typer.Option("--url", help="Nodes, separated by commas; else MEANTIME_URL.", rich_help_panel=PANEL, metavar="URL"),
 ]
 Key = Annotated[str | None, typer.Option("--key", help="API key; else MEANTIME_KEY.", rich_help_panel=PANEL, metavar="KEY")]
+Ca = Annotated[
+    str | None,
+    typer.Option(
+        "--ca",
+        envvar="MEANTIME_CA",
+        help="PEM file with the authorities that sign the nodes' certificates.",
+        rich_help_panel=PANEL,
+        metavar="FILE",
+    ),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        envvar="MEANTIME_INSECURE",
+        help="Send the key without TLS beyond this machine.",
+        rich_help_panel=PANEL,
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option("--data", help="Data directory of a running stack; else MEANTIME_DATA.", rich_help_panel=PANEL),
@@ -43,7 +62,14 @@ Group = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
-COMMON: dict[str, tuple[Any, Any]] = {"url": (Url, None), "key": (Key, None), "data": (Data, None), "json": (Json, False)}
+COMMON: dict[str, tuple[Any, Any]] = {
+    "url": (Url, None),
+    "key": (Key, None),
+    "ca": (Ca, None),
+    "insecure": (Insecure, False),
+    "data": (Data, None),
+    "json": (Json, False),
+}
 PRODUCER = COMMON | {"group": (Group, "default")}
 
 
@@ -60,6 +86,8 @@ def open_session(
     data: Path | None = None,
     json: bool = False,
     group: str = "default",
+    ca: str | None = None,
+    insecure: bool | None = None,
 ) -> Iterator[ClusterSession]:
     from meantime.sdk.client import Client
     from meantime.sdk.retries import Retries
@@ -67,9 +95,8 @@ def open_session(
 
     found = discover(data)
     nodes = url or ",".join(found.urls)
-    with Client(
-        nodes, key or found.key or (None if url else found.first_key), producer_group=group, retries=Retries(retry_for=4.0)
-    ) as client:
+    key, retries = key or found.key or (None if url else found.first_key), Retries(retry_for=4.0)
+    with Client(nodes, key, producer_group=group, retries=retries, ca=ca, insecure=insecure) as client:
         yield ClusterSession(client, json)
 
 

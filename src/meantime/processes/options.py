@@ -29,9 +29,12 @@ def peer_options(config: Config) -> PeerOptions:
 
 
 def _peer_tls(config: Config) -> ssl.SSLContext | bool:
-    """Peers are trusted by the CA that also signs clients; the own certificate is shown to them."""
-    if not config.tls_ca:
+    """Peers are trusted by their own CA, or by the one that also signs clients; those that ask are shown the own
+    certificate."""
+    ca = config.tls_peer_ca or config.tls_ca
+    if not ca:
         return True
-    context = ssl.create_default_context(cafile=config.tls_ca)
-    context.load_cert_chain(config.tls_cert, config.tls_key)
+    context = ssl.create_default_context(cafile=ca)
+    if config.tls_cert:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
     return context

@@ -28,6 +28,7 @@ from meantime.sdk.reading import (
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
+from meantime.sdk.trust import may_be_insecure, trusted
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,13 @@ class AsyncClient(AsyncSender):
         timeout: float = 40.0,
         retries: Retries | None = None,
         verify: SSLContext | bool = True,
+        ca: str | None = None,
+        insecure: bool | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(Core(url, Credentials(key, producer_group), timeout=timeout, retries=retries), verify, transport)
+        verify = trusted(verify, ca)
+        credentials = Credentials(key, producer_group, may_be_insecure(insecure))
+        super().__init__(Core(url, credentials, timeout=timeout, retries=retries), verify, transport)
 
     nodes = async_method(cluster.nodes)
     clock = async_method(cluster.clock)

@@ -28,6 +28,7 @@ from meantime.sdk.reading import (
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
+from meantime.sdk.trust import may_be_insecure, trusted
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,9 @@ class Client(Sender):
     ...     client.schedule("reminders", {"user": 7}, after=3600)
 
     Plain calls are retried for `retries.retry_for` seconds where that cannot do harm. `producer_group` is who you are to
-    topics; `verify` is an `ssl.SSLContext` for nodes with a certificate of your own.
+    topics. `ca` is a PEM file with the authorities of the nodes' certificates, if they are your own (else `MEANTIME_CA`);
+    `verify` an `ssl.SSLContext` for all other wishes. A key goes to `http://` nodes beyond this machine only if `insecure`
+    says so (else `MEANTIME_INSECURE`).
     """
 
     def __init__(
@@ -52,9 +55,13 @@ class Client(Sender):
         timeout: float = 40.0,
         retries: Retries | None = None,
         verify: SSLContext | bool = True,
+        ca: str | None = None,
+        insecure: bool | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(Core(url, Credentials(key, producer_group), timeout=timeout, retries=retries), verify, transport)
+        verify = trusted(verify, ca)
+        credentials = Credentials(key, producer_group, may_be_insecure(insecure))
+        super().__init__(Core(url, credentials, timeout=timeout, retries=retries), verify, transport)
         self._verify = verify
         self._background: BackgroundConsumers | None = None
         self._starting = Lock()

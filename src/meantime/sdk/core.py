@@ -20,6 +20,7 @@ from meantime.sdk.drift import HEADER, Drift
 from meantime.sdk.node_urls import node_urls, why_unusable
 from meantime.sdk.problems import error_of
 from meantime.sdk.retries import Retries, asked_pause, may_repeat_after
+from meantime.sdk.trust import check_key_is_safe
 
 T = TypeVar("T")
 
@@ -51,10 +52,16 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The API key and the producer group that a client acts as."""
+    """The API key and the producer group that a client acts as; `insecure` if the key may go out in the clear."""
 
     key: str | None = None
     producer_group: str = "default"
+    insecure: bool = False
+
+    @property
+    def guarded(self) -> bool:
+        """Whether there is a key that must not leave this machine in the clear."""
+        return self.key is not None and not self.insecure
 
     def headers(self) -> dict[str, str]:
         named = {"X-Producer-Group": self.producer_group}
@@ -72,6 +79,8 @@ class Core:
         drift: Drift | None = None,
     ) -> None:
         self._given = self._urls = node_urls(urls)
+        if credentials.guarded:
+            check_key_is_safe(self._given)
         self._left_out: set[str] = set()
         self.credentials = credentials
         self.timeout = timeout
@@ -96,7 +105,7 @@ class Core:
         for url in dict.fromkeys(url.strip().rstrip("/") for url in urls):
             if not url or url in self._urls or url in self._left_out:
                 continue
-            if why := why_unusable(url, self._given, has_key=self.credentials.key is not None):
+            if why := why_unusable(url, self._given, has_key=self.credentials.guarded):
                 self._left_out.add(url)
                 left_out[url] = why
             else:

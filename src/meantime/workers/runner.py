@@ -57,6 +57,10 @@ class WorkerOptions:
     metrics_port: int | None = None
     digest: str = ""
     """`user:password` for ZooKeeper, if it asks for one."""
+    ca: str | None = None
+    """PEM file with the authorities that sign the nodes' certificates."""
+    insecure: bool | None = None
+    """Whether the key may leave this machine without TLS."""
 
     def session(self) -> SessionOptions:
         user, _, password = self.digest.partition(":")
@@ -85,7 +89,8 @@ async def open_worker(app: App, options: WorkerOptions, stop: asyncio.Event) -> 
         context = await stack.enter_async_context(entered(app.context))
         urls = node_urls(",".join(options.urls))
         urls = tuple(random.sample(urls, len(urls)))
-        client = await stack.enter_async_context(AsyncClient(urls, options.key, producer_group=app.name))
+        client = AsyncClient(urls, options.key, producer_group=app.name, ca=options.ca, insecure=options.insecure)
+        client = await stack.enter_async_context(client)
         session = await stack.enter_async_context(open_session(options.session()))
         namespace = namespace_path(session.root, options.namespace)
         yield Worker(

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
-from tls_nodes import Certificate, answering_node, make_certificate
+from tls_nodes import Certificate, answering_node, make_certificate, make_signed_certificate
 
 from meantime import AsyncClient, Client, Retries, Unreachable
 from meantime.sdk.calls.call import Call, nothing
@@ -53,6 +54,21 @@ async def test_a_learned_tls_node_is_spoken_to_by_tls(way: Way, certificate: Cer
         await way(plain.url, plain.die, key=KEY, verify=certificate.trusting())
         assert secure.heard.startswith(b"GET /")
         assert KEY.encode() in secure.heard
+
+
+@ways
+@pytest.mark.parametrize("by", ["option", "environment"])
+async def test_nodes_of_a_private_authority_are_trusted_where_it_is_named(
+    way: Way, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed, authority = make_signed_certificate(tmp_path)
+    named = {"ca": str(authority)} if by == "option" else {}
+    if by == "environment":
+        monkeypatch.setenv("MEANTIME_CA", str(authority))
+    async with answering_node(signed) as given, answering_node(signed) as learned:
+        given.knows = [learned.url]
+        await way(given.url, given.die, key=KEY, **named)
+        assert KEY.encode() in learned.heard
 
 
 @ways

@@ -1,5 +1,6 @@
 import pytest
 
+from meantime import AsyncClient, Client
 from meantime.errors import BarrierTimeout, Conflict, Invalid, MeantimeError, NotFound, Unavailable, Unreachable
 from meantime.sdk.calls import streams
 from meantime.sdk.calls import topics as topic_calls
@@ -49,8 +50,26 @@ def test_an_answer_is_read_and_its_stamp_measures_the_drift() -> None:
 
 
 def test_a_request_names_who_is_asking() -> None:
-    core = Core(A, Credentials("secret", "billing"))
+    core = Core("https://a:1", Credentials("secret", "billing"))
     assert core.begin(GET).request().headers == {"Authorization": "Bearer secret", "X-Producer-Group": "billing"}
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_a_key_leaves_this_machine_in_the_clear_only_where_that_is_wanted(
+    client: type[Client | AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url in ("http://10.0.0.1:8080", "http://127.0.0.1:1,http://nodes.example"):
+        with pytest.raises(Invalid, match="in the clear"):
+            client(url, "secret")
+        client(url)
+        client(url, "secret", insecure=True)
+    client("http://127.0.0.1:1,http://localhost:2,https://nodes.example", "secret")
+    monkeypatch.setenv("MEANTIME_INSECURE", "true")
+    client(A, "secret")
+    with pytest.raises(Invalid, match="in the clear"):
+        client(A, "secret", insecure=False)
+    with pytest.raises(Invalid, match="to trust"):
+        client(A, ca="/nowhere")
 
 
 def test_a_repeatable_call_is_sent_again_with_growing_pauses_and_given_up_in_time() -> None:

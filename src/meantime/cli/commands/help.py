@@ -15,6 +15,8 @@ TOPICS = ("exit-codes", "variables")
 VARIABLES = (
     ("MEANTIME_URL", "commands, workers, Spark", "nodes, separated by commas"),
     ("MEANTIME_KEY", "commands, workers, Spark", "API key"),
+    ("MEANTIME_CA", "commands, workers, Spark, SDK", "PEM file with the authorities that sign the nodes' certificates"),
+    ("MEANTIME_INSECURE", "commands, workers, Spark, SDK", "`true` sends the key without TLS beyond this machine"),
     ("MEANTIME_DATA", "commands", "data directory of the stack; default .meantime"),
     ("MEANTIME_PRODUCER_GROUP", "commands, Spark", "who you are to topics; default `default`"),
     ("MEANTIME_CACHE", "stack", "what is fetched once for all stacks; default meantime in ~/.cache"),

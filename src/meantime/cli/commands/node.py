@@ -43,6 +43,9 @@ def node(
     auth: Annotated[bool | None, typer.Option("--auth/--no-auth", help="Ask for API keys.")] = None,
     tls_cert: Annotated[str | None, typer.Option(help="Certificate chain (PEM).")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Private key (PEM).")] = None,
+    insecure: Annotated[
+        bool | None, typer.Option("--insecure/--secure", help="Take keys without TLS beyond loopback.")
+    ] = None,
     clock_skew_ms: Annotated[int | None, typer.Option(help="For tests: make the clock wrong.")] = None,
     clock_skew_for: Annotated[float | None, typer.Option(help="For tests: seconds until it is right again.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from meantime.cli.commands import apps
-from meantime.cli.session import PANEL, Data, Key, Url
+from meantime.cli.session import PANEL, Ca, Data, Insecure, Key, Url
 
 worker = typer.Typer(no_args_is_help=True, help="Workers: run the jobs of an application.")
 
@@ -32,6 +32,8 @@ def run(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the application is, as in shop.jobs:app.")],
     url: Url = None,
     key: Key = None,
+    ca: Ca = None,
+    insecure: Insecure = False,
     data: Data = None,
     zookeeper: ZooKeeper = None,
     zookeeper_auth: Annotated[
@@ -104,5 +106,7 @@ def run(
         threads=threads,
         metrics_port=metrics_port,
         digest=zookeeper_auth,
+        ca=ca,
+        insecure=insecure,
     )
     uvloop.run(run_worker(app, options))

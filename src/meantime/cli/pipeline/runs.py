@@ -1,5 +1,6 @@
 """What all pipeline commands do: find the cluster, stop on signals, show how a number grows."""
 
+import os
 import signal
 import sys
 import threading
@@ -45,6 +46,7 @@ def find_cluster(
 ) -> PipelineCluster:
     """By flags, environment, or the running stack. A cluster named by --url is not taken to share this stack's database."""
     from meantime.pipelines.spark.broker import Broker
+    from meantime.sdk.trust import CA, may_be_insecure
     from meantime.stack.discovery import discover
 
     addresses = discover(data)
@@ -55,7 +57,8 @@ def find_cluster(
         postgres = None
     if metrics_port:
         serve_metrics(metrics_port)
-    return PipelineCluster(Broker(nodes, key or addresses.key, group), postgres, addresses.folder / "pipelines")
+    broker = Broker(nodes, key or addresses.key, group, os.environ.get(CA), may_be_insecure(None))
+    return PipelineCluster(broker, postgres, addresses.folder / "pipelines")
 
 
 @contextmanager

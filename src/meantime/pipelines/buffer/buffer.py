@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ def target_of(client: Client, options: BufferOptions) -> Target:
 
 
 def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness) -> None:
-    broker = Broker(options.broker.url, options.broker.key, GROUP)
+    broker = replace(options.broker, producer_group=GROUP)
     busy = f"another process runs the outbound half of {options.topic!r}"
     with file_lock(options.checkpoint / "out.lock", busy=busy), client_of(broker) as client:
         outbound = Outbound(client, options.topic, "buffer-out", target_of(client, options), lateness)

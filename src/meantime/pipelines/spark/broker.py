@@ -14,10 +14,13 @@ class Broker:
     url: str
     key: str | None = None
     producer_group: str = "default"
+    ca: str | None = None
+    insecure: bool = False
 
 
 def client_of(broker: Broker) -> "Client":
     # Tasks import this module too, and speak to nobody but Kafka: they should not wait for what they do not need.
     from meantime.sdk.client import Client
 
-    return Client(broker.url, broker.key, producer_group=broker.producer_group)
+    group, ca = broker.producer_group, broker.ca
+    return Client(broker.url, broker.key, producer_group=group, ca=ca, insecure=broker.insecure or None)

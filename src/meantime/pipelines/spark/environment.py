@@ -3,6 +3,7 @@
 import os
 
 from meantime.errors import MeantimeError
+from meantime.sdk.trust import CA, may_be_insecure
 from meantime.stack.discovery import Addresses, discover
 
 
@@ -10,8 +11,9 @@ def environment() -> dict[str, str]:
     """Options by name; what cannot be found is left out."""
     addresses = discover()
     places = {"url": _found(addresses, "url"), "postgres": _found(addresses, "postgres"), "key": addresses.key}
-    group = os.environ.get("MEANTIME_PRODUCER_GROUP")
-    return {name: value for name, value in (places | {"producer_group": group}).items() if value}
+    insecure = "true" if may_be_insecure(None) else None
+    others = {"producer_group": os.environ.get("MEANTIME_PRODUCER_GROUP"), "ca": os.environ.get(CA), "insecure": insecure}
+    return {name: value for name, value in (places | others).items() if value}
 
 
 def _found(addresses: Addresses, name: str) -> str | None:

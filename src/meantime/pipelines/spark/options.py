@@ -1,6 +1,6 @@
 """The options of the Spark sources: read once on the driver, checked there, and named in every error.
 
-What is not given comes from the environment that `register` found (`MEANTIME_URL`, `MEANTIME_KEY`, `MEANTIME_POSTGRES`).
+What is not given comes from the environment that `register` found (`MEANTIME_URL`, `MEANTIME_KEY`, `MEANTIME_CA`, …).
 Spark hands option names over in lower case, so storages in `kafka.<storage>.<setting>` are compared without case.
 """
 
@@ -19,7 +19,7 @@ BEGIN, END = "begin", "end"
 MOST_PER_CALL = 10_000
 
 SPARKS_OWN = ("queryname", "checkpointlocation")
-COMMON = ("url", "key", "parallelism")
+COMMON = ("url", "key", "ca", "insecure", "parallelism")
 PRUNING = ("partitions", "written_from", "written_until")
 EVENTS = (*COMMON, *PRUNING, "postgres", "event_type", "starting", "ending", "max_per_batch", "via")
 TOPIC = (
@@ -165,7 +165,8 @@ class _Options:
         url = self.text("url")
         if not url:
             raise Invalid("say where the nodes are: option 'url', or MEANTIME_URL when the session is made", option="url")
-        return Broker(url, self.text("key"), self.text("producer_group") or "default")
+        group, insecure = self.text("producer_group") or "default", self.choice("insecure", ("false", "true")) == "true"
+        return Broker(url, self.text("key"), group, self.text("ca"), insecure)
 
     def kafka(self) -> dict[str, dict[str, str]]:
         settings: dict[str, dict[str, str]] = {}
