@@ -7,6 +7,8 @@ from typing import Any
 from api_world import CURSOR, GROUP, ApiRequest, ApiWorld, new_name
 
 Requests = Callable[[ApiWorld], list[ApiRequest]]
+ALL_KEYS = [{"data_type": "*", "value": "*"}]
+EVERYBODY = {"admins": ALL_KEYS, "readers": ALL_KEYS}
 
 
 def _plain(world: ApiWorld) -> list[ApiRequest]:
@@ -25,6 +27,7 @@ def _declaration(world: ApiWorld) -> dict[str, Any]:
         "schema": {"type": "json_schema", "schema": "{}"},
         "default_statistic": {"read_parallelism": 1, "write_parallelism": 1},
         "options": {"retention_time": 172_800_000},
+        "authorization": EVERYBODY | {"writers": ALL_KEYS, "admins": [{"data_type": "team", "value": "operators"}]},
     }
 
 
@@ -40,7 +43,7 @@ def _subscription(**more: Any) -> Requests:
 
 def _subscribe(world: ApiWorld, owner: str) -> dict[str, Any]:
     cursors = [CURSOR | {"event_type": world.read, "partition": partition} for partition in ("0", "1")]
-    form = {"owning_application": owner, "event_types": [world.read], "read_from": "cursors", "authorization": {}}
+    form = {"owning_application": owner, "event_types": [world.read], "read_from": "cursors", "authorization": EVERYBODY}
     return form | {"initial_cursors": cursors}
 
 

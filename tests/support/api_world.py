@@ -136,11 +136,11 @@ class ApiWorld:
         made = self.make("POST", f"/topics/{self.topic}/messages", drafts, **GROUP)["results"][0]
         return {"topic": self.topic, "message_id": made["id"]}
 
-    def lease(self) -> dict[str, Any]:
-        """A message of a topic of its own that the consumer `holder` has."""
+    def lease(self, **headers: str) -> dict[str, Any]:
+        """A message of a topic of its own that the consumer `holder` has, with another key if one is given."""
         topic = self.new_topic()
         self.make("POST", f"/topics/{topic}/messages", {"messages": [{"id": "m", "after_ms": 0}]}, **GROUP)
-        (lease,) = self.make("POST", f"/topics/{topic}/leases", {"consumer_id": "holder"})["leases"]
+        (lease,) = self.make("POST", f"/topics/{topic}/leases", {"consumer_id": "holder"}, **headers)["leases"]
         return {"topic": topic, "id": lease["id"], "version": lease["version"]}
 
     @cached_property

@@ -1,6 +1,7 @@
 """Ways around the rights that a key has, tried on a node that asks for keys."""
 
 import asyncio
+import json
 from threading import Event, Thread
 from uuid import uuid4
 
@@ -34,21 +35,21 @@ def name() -> str:
     return f"n-{uuid4().hex[:8]}"
 
 
-def new_key(places, *scopes: str) -> tuple[str, str]:
+def new_key(places, *scopes: str, name: str = "test") -> tuple[str, str]:
     async def add() -> tuple[str, str]:
         async with open_database(places.postgres, size=2) as database:
-            return await Keys(database).add("test", list(scopes), NOW_MS)
+            return await Keys(database).add(name, list(scopes), NOW_MS)
 
     return asyncio.run(add())
 
 
 @pytest.fixture
 def client_with(places):
-    """`client_with("timers")` speaks to the node with a new key of these scopes."""
+    """`client_with("timers")` speaks to the node with a new key of these scopes, called `key_name`."""
     opened: list[httpx.Client] = []
 
-    def client(*scopes: str, **headers: str) -> httpx.Client:
-        authorization = {"Authorization": f"Bearer {new_key(places, *scopes)[1]}"}
+    def client(*scopes: str, key_name: str = "test", **headers: str) -> httpx.Client:
+        authorization = {"Authorization": f"Bearer {new_key(places, *scopes, name=key_name)[1]}"}
         opened.append(httpx.Client(base_url=places.nodes[0].url, headers=authorization | headers, timeout=30))
         return opened[-1]
 
@@ -139,7 +140,143 @@ def test_metrics_have_a_scope_of_their_own(client_with, admin) -> None:
     assert required_scope(client_with("metrics").get("/storages")) == "admin"
 
 
+SCOPES = ("read:*", "publish:*", "timers")
+
+
+def test_the_authorization_of_an_event_type_is_enforced_wherever_it_is_used(client_with, admin, kafka, name) -> None:
+    authorization = {"admins": listed("owner"), "readers": listed("reader", "fan"), "writers": listed("writer")}
+    for wrong in (
+        {},
+        {"readers": listed("x")},
+        authorization | {"readers": []},
+        authorization | {"readers": [{"value": "x"}]},
+    ):
+        assert admin.post("/event-types", json=event_type(name, authorization=wrong)).status_code == 422
+    declared = event_type(name, authorization=authorization)
+    assert admin.post("/event-types", json=declared).json()["authorization"] == authorization
+    here, cursor = f"/event-types/{name}", {"partition": "0", "offset": "BEGIN"}
+    into = timer(f"event-type:{name}", callback={"n": 1})
+    subscribe = {"owning_application": name, "event_types": [name], "read_from": "begin"}
+    routes = {
+        "reader": [
+            ("GET", f"{here}/events?stream_limit=1&batch_flush_timeout=1", None),
+            ("GET", f"{here}/partitions", None),
+            ("GET", f"{here}/partitions/0", None),
+            ("POST", f"{here}/cursors-lag", [cursor]),
+            ("POST", f"{here}/cursor-distances", [{"initial_cursor": cursor, "final_cursor": cursor}]),
+            ("POST", f"{here}/shifted-cursors", [cursor | {"shift": 0}]),
+            ("GET", f"{here}/timelines", None),
+            ("GET", f"{here}/switches", None),
+            ("POST", "/subscriptions", subscribe),
+        ],
+        "writer": [
+            ("POST", f"{here}/events", [{"n": 1}]),
+            ("POST", "/timers", into),
+            ("POST", "/timers", {"timers": [into]}),
+        ],
+        "owner": [("PUT", here, {"labels": {"a": "b"}}), ("PUT", here, declared)],
+    }
+    clients = {one: client_with(*SCOPES, key_name=one) for one in ("writer", "reader", "owner", "stranger")}
+    for allowed, requests in routes.items():
+        for method, path, body in requests:
+            found = {one: client.request(method, path, json=body).status_code for one, client in clients.items()}
+            assert {one: status for one, status in found.items() if status != 403}.keys() == {allowed}, (path, found)
+            assert 200 <= found[allowed] < 300, (path, found)
+    seen = {one: client.get(here).status_code for one, client in clients.items()}
+    assert seen == {"writer": 200, "reader": 200, "owner": 200, "stranger": 403}
+    assert name not in clients["stranger"].get("/event-types").text
+    assert name in clients["writer"].get("/event-types").text
+    assert client_with("timers", key_name="reader").get(f"{here}/events").status_code == 403
+
+    subscription = clients["reader"].post("/subscriptions", json=subscribe).json()["id"]
+    below = f"/subscriptions/{subscription}"
+    readers = [
+        Reader(clients["reader"], f"{here}/events?batch_flush_timeout=1"),
+        Reader(clients["reader"], f"{below}/events"),
+    ]
+    for reader in readers:
+        assert reader.opened.wait(60)
+    changed = authorization | {"readers": listed("fan")}
+    assert clients["owner"].put(here, json={"authorization": changed}).status_code == 200
+    for reader in readers:
+        reader.join(60)
+        assert not reader.is_alive()
+    for path in ("", "/events", "/cursors", "/stats"):
+        assert clients["reader"].get(below + path).status_code == 403
+    assert clients["reader"].delete(below).status_code == 403
+    assert client_with(*SCOPES, key_name="fan").delete(below).status_code == 204
+    assert clients["stranger"].delete(here).status_code == 403
+    assert clients["owner"].delete(here).status_code == 200
+
+
+def test_the_authorization_of_a_subscription_is_enforced(client_with, admin, name) -> None:
+    assert admin.post("/event-types", json=event_type(name)).status_code == 201
+    assert admin.post(f"/event-types/{name}/events", json=[{"n": 1}]).status_code == 200
+    owner, reader, stranger = (client_with(*SCOPES, key_name=one) for one in ("owner", "reader", "stranger"))
+    authorization = {"admins": listed("owner"), "readers": listed("reader")}
+    asked = {"owning_application": name, "event_types": [name], "read_from": "begin", "authorization": authorization}
+    assert owner.post("/subscriptions", json=asked | {"authorization": {"readers": []}}).status_code == 422
+    below = f"/subscriptions/{owner.post('/subscriptions', json=asked).json()['id']}"
+    assert stranger.post("/subscriptions", json=asked).status_code == 403
+    assert reader.post("/subscriptions", json=asked).status_code == 200
+    with reader.stream("GET", f"{below}/events?batch_flush_timeout=1") as stream:
+        cursor = json.loads(next(stream.iter_lines()))["cursor"]
+        commit = {"headers": {"X-Nakadi-StreamId": stream.headers["X-Nakadi-StreamId"]}, "json": {"items": [cursor]}}
+        assert stranger.post(f"{below}/cursors", **commit).status_code == 403
+        assert owner.post(f"{below}/cursors", **commit).status_code == 403
+        assert reader.post(f"{below}/cursors", **commit).status_code == 204
+    for path in ("", "/events", "/cursors", "/stats"):
+        assert stranger.get(below + path).status_code == 403
+    assert owner.get(f"{below}/events").status_code == 403
+    assert stranger.get("/subscriptions", params={"owning_application": name}).json()["items"] == []
+    assert len(reader.get("/subscriptions", params={"owning_application": name}).json()["items"]) == 1
+    reset, change = (
+        {"items": [cursor | {"offset": "BEGIN"}]},
+        asked | {"authorization": authorization | {"readers": EVERY_KEY}},
+    )
+    for client in (reader, stranger):
+        assert client.patch(f"{below}/cursors", json=reset).status_code == 403
+        assert client.put(below, json=change).status_code == 403
+        assert client.delete(below).status_code == 403
+    assert owner.patch(f"{below}/cursors", json=reset).status_code == 204
+    opened = Reader(reader, f"{below}/events")
+    assert opened.opened.wait(60)
+    assert owner.put(below, json=change).status_code == 204
+    opened.join(60)
+    assert not opened.is_alive()
+    assert stranger.get(f"{below}/cursors").status_code == 200
+    assert owner.delete(below).status_code == 204
+
+
+def test_a_consumer_id_belongs_to_the_key_that_it_came_with(client_with, admin, name) -> None:
+    assert admin.put(f"/topics/{name}", json={}).status_code == 201
+    here, group = f"/topics/{name}", {"X-Producer-Group": "owners"}
+    messages = {"messages": [{"id": one, "after_ms": 0} for one in "abc"]}
+    assert admin.post(f"{here}/messages", json=messages, headers=group).status_code == 201
+    own, other = client_with("consume:*"), client_with("consume:*")
+    with own.stream("GET", f"{here}/leases?consumer_id=c&buffer=2&lease_ms=600000") as stream:
+        lines = (json.loads(line) for line in stream.iter_lines() if line)
+        leases = [next(lines), next(lines)]
+        assert other.get(f"{here}/leases?consumer_id=c").status_code == 409
+        held = {"leases": [{"id": one["id"], "version": one["version"]} for one in leases], "consumer_id": "c"}
+        later = held | {"leases": [one | {"after_ms": 600_000} for one in held["leases"]]}
+        for action, asked in (("extend", later), ("release", later), ("delete", held)):
+            assert [one["status"] for one in results(other, f"{here}/leases/{action}", asked)] == ["not_holder"] * 2
+        message = f"{here}/messages/{leases[0]['id']}"
+        assert other.get(message, params={"consumer_id": "c"}).status_code == 403
+        assert own.get(message, params={"consumer_id": "c"}).json()["lock_consumer_id"] == "c"
+        (listed_consumer,) = admin.get(f"{here}/consumers").json()["consumers"]
+        assert (listed_consumer["consumer_id"], listed_consumer["outstanding"]) == ("c", 2)
+    until(lambda: admin.get(f"{here}/consumers").json()["consumers"] == [])
+    with other.stream("GET", f"{here}/leases?consumer_id=c") as stream:
+        assert stream.status_code == 200
+        got = next(json.loads(line) for line in stream.iter_lines() if line)
+        assert got["id"] not in [one["id"] for one in leases]
+    assert [one["status"] for one in results(own, f"{here}/leases/delete", held)] == ["ok"] * 2
+
+
 def test_many_wrong_keys_have_to_wait_and_right_ones_do_not(places, admin) -> None:
+    """The last one: from here on no new key gets in."""
     assert admin.get("/nodes").status_code == 200
     with httpx.Client(base_url=places.nodes[0].url) as client:
         for number in range(500):
@@ -153,7 +290,21 @@ def test_many_wrong_keys_have_to_wait_and_right_ones_do_not(places, admin) -> No
     assert admin.get("/nodes").status_code == 200
 
 
-def event_type(name: str, **more: str) -> dict[str, str]:
+EVERY_KEY = [{"data_type": "*", "value": "*"}]
+
+
+def listed(*names: str) -> list[dict[str, str]]:
+    return [{"data_type": "service", "value": one} for one in names]
+
+
+def results(client: httpx.Client, path: str, asked: object) -> list[dict[str, object]]:
+    answer = client.post(path, json=asked)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, object]] = answer.json()["results"]
+    return found
+
+
+def event_type(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "owning_application": "test", "category": "undefined", **more}
 
 

@@ -4,15 +4,17 @@ A key is `mt_<id>_<secret>` with 256 bits of randomness, so a plain SHA-256 is a
 the keys they have seen; this cache is cleared when PostgreSQL says that a key was revoked, and is not used at all while
 such a notification could not arrive. An answer that such a notification overtakes is worthless: the question is asked again.
 So a revoked key stops working at once. Open requests of the key are told when the notification comes, and those that it does
-not reach within `LOOK_EVERY` seconds.
+not reach within `LOOK_EVERY` seconds. So often it is also looked whether streams are still allowed by the authorization of
+what they read.
 """
 
 import asyncio
 import hashlib
 import re
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -21,7 +23,7 @@ from meantime.access.scopes import Identity, check_scope
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.database.queries import load
-from meantime.errors import Invalid, MeantimeError, NotFound, Unauthenticated
+from meantime.errors import Forbidden, Invalid, MeantimeError, NotFound, Unauthenticated
 from meantime.names import check_identifier
 
 SQL = load("meantime.access", "keys.sql")
@@ -95,6 +97,10 @@ class OpenRequest(Protocol):
     def key_revoked(self) -> None: ...
 
 
+StillAllowed = Callable[[], Awaitable[Any]]
+"""Raises when what a request was allowed to do at its beginning is not allowed any more."""
+
+
 class Authenticator:
     """Tells a node who holds a key, and open requests that theirs was revoked."""
 
@@ -103,6 +109,7 @@ class Authenticator:
         self._listener = listener
         self._known: dict[bytes, Identity] = {}
         self._open: dict[str, set[OpenRequest]] = {}
+        self._watched: dict[OpenRequest, StillAllowed] = {}
         self._heard = 0
         self._wrong_keys = WrongKeys()
         listener.subscribe(CHANNEL, self._on_revoked)
@@ -128,7 +135,12 @@ class Authenticator:
         if identity.key_id is not None:
             self._open.setdefault(identity.key_id, set()).add(request)
 
+    def watch(self, request: OpenRequest, still_allowed: StillAllowed) -> None:
+        """End this request when it is not allowed any more, until it leaves."""
+        self._watched[request] = still_allowed
+
     def leave(self, identity: Identity, request: OpenRequest) -> None:
+        self._watched.pop(request, None)
         requests = self._open.get(identity.key_id or "")
         if requests is not None:
             requests.discard(request)
@@ -141,6 +153,7 @@ class Authenticator:
             await asyncio.sleep(LOOK_EVERY)
             try:
                 await self.end_revoked()
+                await self.end_forbidden()
             except MeantimeError as error:
                 log.warning("keys_not_checked", error=error.detail)
 
@@ -153,6 +166,16 @@ class Authenticator:
                 if id not in valid:
                     self._tell(id)
 
+    async def end_forbidden(self) -> None:
+        """End the requests that are not allowed any more."""
+        for request, still_allowed in list(self._watched.items()):
+            try:
+                await still_allowed()
+            except (Forbidden, NotFound) as error:
+                log.info("open_request_ended", detail=error.detail)
+                self._watched.pop(request, None)
+                request.key_revoked()
+
     async def _look_up(self, digest: bytes) -> Identity:
         while True:
             heard = self._heard
@@ -161,7 +184,7 @@ class Authenticator:
                 raise Unauthenticated("this key is not known, or it was revoked")
             if heard == self._heard:
                 break
-        identity = Identity(row["id"], frozenset(row["scopes"]))
+        identity = Identity(row["id"], frozenset(row["scopes"]), row["name"])
         if len(self._known) >= REMEMBERED:
             self._known.clear()
         self._known[digest] = identity

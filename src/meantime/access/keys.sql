@@ -18,7 +18,7 @@ WITH revoked AS (
 SELECT id, pg_notify('meantime_keys', id) FROM revoked
 
 -- name: find
-SELECT id, scopes FROM api_keys WHERE digest = %(digest)s AND revoked_ms IS NULL
+SELECT id, name, scopes FROM api_keys WHERE digest = %(digest)s AND revoked_ms IS NULL
 
 -- name: valid
 SELECT id FROM api_keys WHERE id = ANY(%(ids)s) AND revoked_ms IS NULL

@@ -12,7 +12,7 @@ A scope is a verb, or a verb and a name in which `*` stands for anything:
     metrics            read the metrics of nodes
     apps               look at applications, reset and pause their queues
 
-What no scope allows is denied.
+What no scope allows is denied. What may be done with one event type or subscription is narrowed by `authorization`.
 """
 
 from dataclasses import dataclass
@@ -38,6 +38,7 @@ class Identity:
 
     key_id: str | None
     scopes: frozenset[str]
+    name: str = ""
 
     def may(self, verb: str, name: str | None = None) -> bool:
         if "admin" in self.scopes:

@@ -1,6 +1,6 @@
 """What a handler gets and what it gives: a call, and the answer to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -19,10 +19,11 @@ class HttpCall(Generic[Form, Query]):
     """A request whose rights are checked and whose body and query are decoded, as its row of the table says.
 
     `names` are those of the path. `form` is the body: an object of the form's type, a plain JSON object, or bytes; `ignored`
-    are the fields in it that nobody knows.
+    are the fields in it that nobody knows. `still_allowed` is asked now and then while the answer is a stream, and raises
+    when it has to end.
     """
 
-    __slots__ = ("exchange", "flow_id", "form", "identity", "ignored", "names", "query", "services")
+    __slots__ = ("exchange", "flow_id", "form", "identity", "ignored", "names", "query", "services", "still_allowed")
 
     form: Form
     query: Query
@@ -34,6 +35,7 @@ class HttpCall(Generic[Form, Query]):
         self.flow_id = flow_id
         self.identity: Identity = EVERYBODY
         self.ignored: Sequence[str] = ()
+        self.still_allowed: Callable[[], Awaitable[Any]] | None = None
 
     def header(self, name: bytes) -> str | None:
         """A header by its name in lower case."""

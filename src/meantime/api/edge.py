@@ -7,12 +7,14 @@ Going in: who is asking and whether they may, the names in the path, the query, 
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 from random import getrandbits
 from typing import Any, Protocol
 
 from prometheus_client import Gauge
 
 from meantime import logs
+from meantime.access.keys import StillAllowed
 from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.api.http.exchange import Headers, HttpExchange
@@ -37,6 +39,8 @@ class RequestAuthenticator(Protocol):
     async def identify(self, authorization: str | None, peer: str) -> Identity: ...
 
     def enter(self, identity: Identity, request: HttpExchange) -> None: ...
+
+    def watch(self, request: HttpExchange, still_allowed: StillAllowed) -> None: ...
 
     def leave(self, identity: Identity, request: HttpExchange) -> None: ...
 
@@ -108,6 +112,9 @@ class Edge:
                 call.identity = await self._authenticator.identify(authorization, exchange.peer())
                 self._authenticator.enter(call.identity, exchange)
             route.scope.require(call.identity, call.names, exchange)
+            if route.scope.also is not None:
+                call.still_allowed = partial(route.scope.also, call)
+                await call.still_allowed()
         call.query = route.read_query(call.exchange.query)
         if call.exchange.query:
             call.ignored = ignored_parameters(route, call.exchange.query)
@@ -119,6 +126,8 @@ class Edge:
                 call.ignored = [*call.ignored, *ignored_fields(route, call.form)]
             del body  # a handler that is done with a large one can let it go
         answer = await route.handler(call)
+        if isinstance(answer, LineStream) and self._authenticator is not None and call.still_allowed is not None:
+            self._authenticator.watch(call.exchange, call.still_allowed)
         return answer if isinstance(answer, Answer | LineStream) else Answer(route.status, answer)
 
     async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: str, ignored: Sequence[str]) -> None:

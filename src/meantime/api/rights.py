@@ -1,11 +1,13 @@
 """Rights that say more than a verb and a name in the path."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from meantime.access.authorization import ADMINS, OF_EVENT_TYPES, READERS, WRITERS, is_listed, require_listed
 from meantime.access.scopes import Identity
 from meantime.api.call import HttpCall
 from meantime.api.http.exchange import HttpExchange
-from meantime.api.routing import Names, Scope
+from meantime.api.routing import Names, Scope, scope
 from meantime.errors import Unauthenticated
 from meantime.names import check_identifier
 from meantime.topics.rules import application_of
@@ -72,14 +74,41 @@ MESSAGE_READER = known("produce:{X-Producer-Group} or consume:{topic}")
 # --- streams and subscriptions ---
 
 
+async def _authorization(call: HttpCall[Any, Any], event_type: str) -> Any:
+    """That of an event type, as this node knows it: it is notified of changes."""
+    return (await call.services.streams.catalog.event_type(event_type)).document.get("authorization")
+
+
+async def require_in_lists(call: HttpCall[Any, Any], event_type: str, *lists: str) -> None:
+    """The authorization of an event type, if it has one, lists the caller in one of these lists."""
+    if not call.identity.may("admin"):
+        require_listed(call.identity, await _authorization(call, event_type), f"event type {event_type!r}", *lists)
+
+
+def in_lists(*lists: str) -> Callable[[HttpCall[Any, Any]], Awaitable[None]]:
+    """The same of the event type in the path."""
+    return lambda call: require_in_lists(call, call.names["name"], *lists)
+
+
+async def _require_event_type_admin(call: HttpCall[Any, Any]) -> None:
+    if not call.identity.may("admin") and not is_listed(
+        call.identity, await _authorization(call, call.names["name"]), ADMINS
+    ):
+        call.identity.require("admin")
+
+
 def _read_or_publish(identity: Identity, names: Names, exchange: HttpExchange) -> None:
     if not identity.may("publish", names["name"]):
         identity.require("read", names["name"])
 
 
-READER_OR_PUBLISHER = Scope("read:{name} or publish:{name}", _read_or_publish)
+READ = scope("read", of="name", also=in_lists(READERS))
+PUBLISH = scope("publish", of="name", also=in_lists(WRITERS))
+READER_OR_PUBLISHER = Scope("read:{name} or publish:{name}", _read_or_publish, in_lists(*OF_EVENT_TYPES))
+EVENT_TYPE_ADMIN = Scope("admin", lambda identity, names, exchange: None, _require_event_type_admin)
+"""Or one of the admins of its authorization."""
 READ_ALL = known("read:<each event type>")
-"""Of a subscription, which has to be found first or stands in the body."""
+"""Of a subscription, which has to be found first or stands in the body; and its authorization."""
 
 
 # --- timers ---

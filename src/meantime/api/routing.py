@@ -21,17 +21,19 @@ Handler = Callable[[HttpCall[Any, Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The right that a route asks for: a check of who asks, and its name for readers."""
+    """The right that a route asks for: a check of who asks, and its name for readers; `also` is asked next, and again while
+    a stream is open."""
 
     text: str
     require: Callable[[Identity, Names, HttpExchange], None]
+    also: "Callable[[HttpCall[Any, Any]], Awaitable[None]] | None" = None
 
 
-def scope(verb: str, of: str | None = None) -> Scope:
+def scope(verb: str, of: str | None = None, also: "Callable[[HttpCall[Any, Any]], Awaitable[None]] | None" = None) -> Scope:
     """`scope("read", of="name")` asks for `read:<the name in the path>`."""
     if of is None:
-        return Scope(verb, lambda identity, _, __: identity.require(verb))
-    return Scope(f"{verb}:{{{of}}}", lambda identity, names, _: identity.require(verb, names[of]))
+        return Scope(verb, lambda identity, _, __: identity.require(verb), also)
+    return Scope(f"{verb}:{{{of}}}", lambda identity, names, _: identity.require(verb, names[of]), also)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,12 @@ from typing import Any
 from meantime.api import node, timers
 from meantime.api.bodies import document, form, raw
 from meantime.api.rights import (
+    EVENT_TYPE_ADMIN,
     KNOWN,
     MESSAGE_READER,
     PRODUCER,
+    PUBLISH,
+    READ,
     READ_ALL,
     READER_OR_PUBLISHER,
     TIMER_SETTER,
@@ -76,8 +79,7 @@ from meantime.timers.status import TimersStatus
 from meantime.topics.model import Redriven
 
 ADMIN, TIMERS, APPS, METRICS = scope("admin"), scope("timers"), scope("apps"), scope("metrics")
-PUBLISH, READ = scope("publish", of="name"), scope("read", of="name")
-CONSUMER = scope("consume", of="topic")
+CONSUMER, OWNER = scope("consume", of="topic"), EVENT_TYPE_ADMIN
 GROUP, CLAIMS, FINISHED, IDS = ProducerHeader, raw(ClaimsForm), raw(FinishForm), raw(IdsForm)
 NEW_EVENT_TYPE = document(EventTypeForm, EventTypeDocument)
 CHANGED_EVENT_TYPE = document(EventTypeChange, EventTypeDocument)
@@ -102,8 +104,8 @@ TABLE: tuple[Route, ...] = (
     Route("GET", "/event-types", KNOWN, event_types.list_all, {200: list[EventTypeDocument]}),
     Route("POST", "/event-types", ADMIN, event_types.create, {201: EventTypeDocument}, NEW_EVENT_TYPE),
     Route("GET", "/event-types/{name}", READER_OR_PUBLISHER, event_types.show, {200: EventTypeDocument}),
-    Route("PUT", "/event-types/{name}", ADMIN, event_types.update, {200: EventTypeDocument}, CHANGED_EVENT_TYPE),
-    Route("DELETE", "/event-types/{name}", ADMIN, event_types.delete, {200: None}),
+    Route("PUT", "/event-types/{name}", OWNER, event_types.update, {200: EventTypeDocument}, CHANGED_EVENT_TYPE),
+    Route("DELETE", "/event-types/{name}", OWNER, event_types.delete, {200: None}),
     # --- publishing and reading ---
     Route("POST", "/event-types/{name}/events", PUBLISH, publishing.publish, PUBLISHED, raw(Events)),
     Route("GET", "/event-types/{name}/events", READ, reading.events, EVENTS, None, EventsQuery, CursorsHeader, JSON_STREAM),

@@ -1,15 +1,17 @@
 """`/timers`: call me back at this second. A timer may have any name, also that of a page of timers: `load`, `status`."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from meantime.access.scopes import Identity
+from meantime.access.authorization import WRITERS
 from meantime.api.bodies import Takes, raw
 from meantime.api.call import HttpCall
-from meantime.errors import Malformed
+from meantime.api.rights import require_in_lists
+from meantime.errors import Malformed, NotFound
 from meantime.names import IDENTIFIER
 from meantime.timers.request_parsing import MOST_AT_ONCE, TimerForm
 from meantime.timers.requesting import LATEST
@@ -95,18 +97,21 @@ async def set_timers(call: HttpCall[bytes, None]) -> SetTimersView:
     Answered once Kafka has them. If any entry is bad, none is taken. Topics of timelines and of the system are nobody's
     callback topic.
     """
-    asked = await call.services.timers.requests.set(call.form, partial(_require_callback, call.identity))
+    asked = await call.services.timers.requests.set(call.form, partial(_require_callback, call))
     results = [TimerView(new.timer.token, new.timer.second) for new in asked.timers]
     return SetTimersView(results=results) if asked.batch else SetTimersView(results[0].token, results[0].at)
 
 
-def _require_callback(identity: Identity, topic: str) -> None:
-    """Whoever has a topic called back writes into it."""
+async def _require_callback(call: HttpCall[bytes, None], topic: str) -> None:
+    """Whoever has a topic called back writes into it. An event type may be declared later: then its authorization counts
+    for who sets timers from then on."""
     event_type = event_type_of(topic)
     if event_type is None:
-        identity.require("callback", topic)
-    else:
-        identity.require("publish", event_type)
+        call.identity.require("callback", topic)
+        return
+    call.identity.require("publish", event_type)
+    with suppress(NotFound):
+        await require_in_lists(call, event_type, WRITERS)
 
 
 async def cancel_timer(call: HttpCall[None, TimerQuery]) -> TimerView:

@@ -5,7 +5,7 @@ ended, and says so. What cannot be known in time is answered with *not now*, nev
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import structlog
@@ -40,14 +40,15 @@ class TimerRequests:
         self._trusted = options.trusted
         self._adopted = options.adopted
 
-    async def set(self, body: bytes, require: Callable[[str], None] = lambda topic: None) -> NewTimers:
+    async def set(self, body: bytes, require: Callable[[str], Awaitable[None]] | None = None) -> NewTimers:
         """Set all timers of a request body; returns when Kafka has them. `require` raises if the caller may not have this
         topic called back."""
         asked = parse_timers(body, self._clock.now_ms(), self._limits)
         for topic in {new.future.topic for new in asked.timers}:
             if topic in self._adopted():
                 raise Invalid(callback_fault(OWNED_TOPIC), field="callback_topic")
-            require(topic)
+            if require is not None:
+                await require(topic)
         if asked.relative:
             self._trusted()
         await self._producer.set(asked.timers)

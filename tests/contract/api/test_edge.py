@@ -8,6 +8,7 @@ import httpx
 import pytest
 from http_server import HOST, HttpServer, open_http_server
 
+from meantime.access.keys import StillAllowed
 from meantime.access.scopes import Identity
 from meantime.api.bodies import raw
 from meantime.api.call import Answer, HttpCall
@@ -75,6 +76,9 @@ class OneKey:
         return Identity("k", frozenset({"publish:orders.*", "produce:billing"}))
 
     def enter(self, identity: Identity, request: HttpExchange) -> None:
+        pass
+
+    def watch(self, request: HttpExchange, still_allowed: StillAllowed) -> None:
         pass
 
     def leave(self, identity: Identity, request: HttpExchange) -> None:

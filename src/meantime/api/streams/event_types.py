@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from meantime.access.authorization import OF_EVENT_TYPES, check_authorization, is_listed
+from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.names import EVENT_TYPE
 from meantime.streams.catalog.compatibility import MODES
@@ -60,12 +62,29 @@ class OptionsForm(msgspec.Struct, kw_only=True):
     retention_time: Retention | None = TWO_DAYS_MS
 
 
+class AuthorizationAttribute(msgspec.Struct, kw_only=True):
+    """Keys whose name is `value`; `*` and `*` are all keys."""
+
+    data_type: Annotated[str, Meta(min_length=1)]
+    value: Annotated[str, Meta(min_length=1)]
+
+
+Attributes = Annotated[list[AuthorizationAttribute], Meta(min_length=1)]
+
+
+class EventTypeAuthorization(msgspec.Struct, kw_only=True):
+    """Who of those whose scopes allow it may: `readers` read, `writers` publish. `admins` may change and delete it."""
+
+    admins: Attributes
+    readers: Attributes
+    writers: Attributes
+
+
 class KeptAsGiven(msgspec.Struct, kw_only=True):
     """What is kept and shown, and not looked at."""
 
     ordering_key_fields: Any = None
     ordering_instance_ids: Any = None
-    authorization: Any = None
     audience: Any = None
     annotations: Any = None
     labels: Any = None
@@ -76,6 +95,7 @@ class EventTypeForm(KeptAsGiven, kw_only=True):
     """Other fields are ignored. `hash` needs `partition_key_fields`, and `adopt_storage_id` needs `adopt_topic`."""
 
     name: Name
+    authorization: EventTypeAuthorization | None = None
     owning_application: str | None = ""
     category: Category | None = UNDEFINED
     enrichment_strategies: list[Enrichment] | None = None
@@ -98,6 +118,7 @@ class EventTypeChange(KeptAsGiven, kw_only=True):
     """What is absent or null stays as it is. `name`, `category` and `cleanup_policy` may be repeated, not changed."""
 
     name: Name | None = None
+    authorization: EventTypeAuthorization | None = None
     owning_application: str | None = None
     category: Category | None = None
     enrichment_strategies: list[Enrichment] | None = None
@@ -132,6 +153,7 @@ class EventTypeDocument(KeptAsGiven, kw_only=True):
     """An event type as it is shown."""
 
     name: str
+    authorization: Any = None
     owning_application: str
     category: Category
     enrichment_strategies: list[Enrichment]
@@ -153,9 +175,14 @@ async def list_all(call: HttpCall[None, None]) -> list[dict[str, Any]]:
 
     With authentication on, those that the key may read or publish to.
     """
-    may = call.identity.may
+    identity = call.identity
     found = await call.services.streams.event_types.all()
-    return [document for document in found if may("read", document["name"]) or may("publish", document["name"])]
+    return [document for document in found if _may_see(identity, document["name"], document.get("authorization"))]
+
+
+def _may_see(identity: Identity, name: str, authorization: Any) -> bool:
+    listed = authorization is None or is_listed(identity, authorization, *OF_EVENT_TYPES)
+    return listed and (identity.may("read", name) or identity.may("publish", name))
 
 
 async def show(call: HttpCall[None, None]) -> dict[str, Any]:
@@ -169,14 +196,17 @@ async def create(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
     409 when the name is taken, 422 when the declaration is not valid. `adopt_topic` serves an existing topic of the
     storage `adopt_storage_id`, or of the default one, and the event type shows which.
     """
+    check_authorization(call.form.get("authorization"), OF_EVENT_TYPES)
     return (await call.services.streams.event_types.create(call.form)).document
 
 
 async def update(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
     """Change an event type
 
-    What is not mentioned stays as it is. Name, category, clean-up policy and partitions cannot be changed (422).
+    What is not mentioned stays as it is. Name, category, clean-up policy and partitions cannot be changed (422). The admins
+    of its `authorization` may change and delete it too.
     """
+    check_authorization(call.form.get("authorization"), OF_EVENT_TYPES)
     return (await call.services.streams.event_types.update(call.names["name"], call.form)).document
 
 

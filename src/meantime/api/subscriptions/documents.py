@@ -1,16 +1,21 @@
 """What subscriptions look like on the wire, and how what clients send is read."""
 
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Meta
 
+from meantime.access.authorization import OF_SUBSCRIPTIONS, READERS, check_authorization, is_listed, require_listed
 from meantime.access.scopes import Identity
 from meantime.api.call import HttpCall
+from meantime.api.rights import require_in_lists
+from meantime.api.streams.event_types import Attributes
 from meantime.api.streams.reading import CursorForm, as_text
 from meantime.clock import rfc3339
-from meantime.errors import Invalid
+from meantime.errors import Invalid, NotFound
 from meantime.streams.model import PartitionKey
 from meantime.streams.subscriptions.model import GivenSubscriptionCursor, PartitionStats, Subscription, SubscriptionDraft
 
@@ -32,12 +37,19 @@ class SubscribedCursor(CursorForm, kw_only=True):
 SubscribedCursors = Annotated[list[SubscribedCursor], Meta(max_length=MOST_CURSORS)]
 
 
+class SubscriptionAuthorization(msgspec.Struct, kw_only=True):
+    """Who of those that may read its event types may use it: `readers` read and commit, `admins` change and reset it."""
+
+    admins: Attributes
+    readers: Attributes
+
+
 class SubscriptionTerms(msgspec.Struct, kw_only=True):
     owning_application: Name
     event_types: Annotated[list[str], Meta(min_length=1)]
     consumer_group: Name | None = "default"
     read_from: ReadFrom | None = "end"
-    authorization: dict[str, Any] | None = None
+    authorization: SubscriptionAuthorization | None = None
 
 
 class SubscriptionForm(SubscriptionTerms, kw_only=True):
@@ -165,6 +177,7 @@ def read_draft(document: dict[str, Any]) -> SubscriptionDraft:
     cursors = document.get("initial_cursors")
     if read_from.lower() == "cursors" and not cursors:
         raise Invalid("initial_cursors are needed when read_from is cursors")
+    check_authorization(document.get("authorization"), OF_SUBSCRIPTIONS)
     group = document.get("consumer_group")
     return SubscriptionDraft(
         owning_application=_name(document.get("owning_application"), "owning_application"),
@@ -172,19 +185,13 @@ def read_draft(document: dict[str, Any]) -> SubscriptionDraft:
         consumer_group="default" if group is None else _name(group, "consumer_group"),
         read_from=read_from.lower(),
         initial_cursors=tuple(places_in(cursors)) if read_from.lower() == "cursors" else (),
-        access=_access(document.get("authorization")),
+        access=document.get("authorization"),
     )
 
 
 def _name(value: object, what: str) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME or "\x00" in value:
         raise Invalid(f"{what} has to be a text of 1 to {LONGEST_NAME} characters")
-    return value
-
-
-def _access(value: object) -> object:
-    if value is not None and (not isinstance(value, dict) or b"\\u0000" in msgspec.json.encode(value)):
-        raise Invalid("authorization has to be an object of lists of attributes")
     return value
 
 
@@ -203,13 +210,25 @@ def objects_in(items: object) -> list[dict[str, Any]]:
     return items
 
 
-def require_read(identity: Identity, event_types: tuple[str, ...]) -> None:
+async def require_read(call: HttpCall[Any, Any], event_types: tuple[str, ...]) -> None:
+    """The caller may read all of them; those that do not exist are not judged here."""
     for name in event_types:
-        identity.require("read", name)
+        call.identity.require("read", name)
+        with suppress(NotFound):
+            await require_in_lists(call, name, READERS)
 
 
-async def allowed(call: HttpCall[Any, Any]) -> Subscription:
-    """The subscription in the path, if the caller may read all its event types."""
+def may_use(identity: Identity, subscription: Subscription) -> bool:
+    """Whether its authorization, if it has one, lists this key."""
+    return subscription.access is None or is_listed(identity, subscription.access, *OF_SUBSCRIPTIONS)
+
+
+async def allowed(call: HttpCall[Any, Any], *lists: str) -> Subscription:
+    """The subscription in the path, if the caller may read all its event types and is in one of these lists of its
+    authorization (readers, where none is named). A change of its authorization ends its streams; a change of those of its
+    event types is looked for while one is open."""
     subscription = await call.services.streams.subscriptions.get(call.names["id"])
-    require_read(call.identity, subscription.event_types)
+    await require_read(call, subscription.event_types)
+    require_listed(call.identity, subscription.access, f"subscription {str(subscription.id)!r}", *(lists or (READERS,)))
+    call.still_allowed = partial(require_read, call, subscription.event_types)
     return subscription

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from meantime.access.authorization import ADMINS, OF_SUBSCRIPTIONS
 from meantime.api.call import Answer, HttpCall
 from meantime.api.subscriptions.documents import (
     EventTypeReport,
@@ -13,11 +14,12 @@ from meantime.api.subscriptions.documents import (
     allowed,
     document_of,
     links,
+    may_use,
     read_draft,
     reports,
     require_read,
 )
-from meantime.errors import Invalid, Malformed
+from meantime.errors import Forbidden, Invalid, Malformed
 from meantime.streams.subscriptions.model import Subscription
 from meantime.streams.subscriptions.stats import assignments, stats
 from meantime.streams.subscriptions.subscriptions import Subscriptions
@@ -52,8 +54,10 @@ async def create(call: HttpCall[dict[str, Any], None]) -> Answer:
     201 when it is new; 200 when the same application has subscribed to the same event types in the same group.
     """
     draft = read_draft(call.form)
-    require_read(call.identity, draft.event_types)
+    await require_read(call, draft.event_types)
     subscription, new = await call.services.streams.subscriptions.create(draft)
+    if not new and not may_use(call.identity, subscription):
+        raise Forbidden("this subscription exists, and its authorization does not list this key")
     path = f"/subscriptions/{subscription.id}"
     return Answer(201 if new else 200, document_of(subscription), headers={"Location": path, "Content-Location": path})
 
@@ -72,41 +76,50 @@ async def list_all(call: HttpCall[None, ListQuery]) -> Page:
     items = [
         document_of(subscription, await _status(subscriptions, subscription) if query.show_status else None)
         for subscription in found[: query.limit]
-        if all(call.identity.may("read", name) for name in subscription.event_types)
+        if await _may_see(call, subscription)
     ]
     filters = [("owning_application", query.owning_application)] if query.owning_application else []
     filters += [("event_type", name) for name in query.event_type]
     return Page(items, links(filters, query.offset, query.limit, more=len(found) > query.limit))
 
 
+async def _may_see(call: HttpCall[Any, Any], subscription: Subscription) -> bool:
+    try:
+        await require_read(call, subscription.event_types)
+    except Forbidden:
+        return False
+    return may_use(call.identity, subscription)
+
+
 async def show(call: HttpCall[None, None]) -> SubscriptionDocument:
     """A subscription"""
-    return document_of(await allowed(call))
+    return document_of(await allowed(call, *OF_SUBSCRIPTIONS))
 
 
 async def update(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Change who may use a subscription
 
-    Only `authorization` can change.
+    Only `authorization` can change, by its admins if it has one. Its streams end; who may still read opens them again.
     """
-    subscription = await allowed(call)
+    subscription = await allowed(call, ADMINS)
     draft = read_draft(call.form)
     same = (subscription.owning_application, subscription.event_types, subscription.consumer_group)
     if (draft.owning_application, draft.event_types, draft.consumer_group) != same:
         raise Invalid("a subscription keeps its owning_application, event_types and consumer_group")
-    await call.services.streams.subscriptions.update_access(subscription, draft.access)
+    if draft.access is not None and draft.access != subscription.access:
+        await call.services.streams.subscriptions.update_access(subscription, draft.access)
     return Answer(204)
 
 
 async def delete(call: HttpCall[None, None]) -> Answer:
     """Delete a subscription; its streams end"""
-    await call.services.streams.subscriptions.delete(await allowed(call))
+    await call.services.streams.subscriptions.delete(await allowed(call, ADMINS))
     return Answer(204)
 
 
 async def show_stats(call: HttpCall[None, LagQuery]) -> SubscriptionStats:
     """Readers, unconsumed events and lag by partition"""
-    subscription = await allowed(call)
+    subscription = await allowed(call, *OF_SUBSCRIPTIONS)
     found = await stats(call.services.streams.subscriptions, subscription, with_ages=call.query.show_time_lag)
     return SubscriptionStats(reports(subscription, found))
 

@@ -89,7 +89,11 @@ class Subscriptions:
         return await self.store.subscriptions(owning_application, event_types, offset, limit)
 
     async def update_access(self, subscription: Subscription, access: Any) -> None:
+        """Who may use it. All its streams end: those who still may open them again."""
         await self.store.update_access(subscription.id, access, self.clock.now_ms())
+        registry = self.registry(subscription.id)
+        async with registry.reset():
+            await registry.until_empty(wait_for=MOST_COMMIT_FOR)
 
     async def delete(self, subscription: Subscription) -> None:
         if not await self.store.delete(subscription.id):
