@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -17,7 +18,7 @@ from matplotlib.image import imread
 from pipelines_driver import command, wait_for
 
 from conftest import RunningStack
-from meantime import Client
+from meantime import Client, EventType
 from meantime.cli.main import run
 from meantime.cli.pipeline.spark import error_of
 from meantime.errors import Invalid
@@ -254,6 +255,45 @@ def test_an_archive_holds_each_event_once_although_it_was_interrupted(
     kept = spark.read.parquet(str(folder / f"event_type={name}"))
     assert numbers(kept) == list(range(150)) == sorted(row["n"] for row in kept.select("fields.n").collect())
     assert archiving.run(lambda: False) == 0
+
+
+def test_an_archive_goes_on_over_what_is_no_event_and_what_has_expired(
+    spark: "SparkSession", client: Client, stack: RunningStack, folder: Path
+) -> None:
+    """An adopted topic: keys that were deleted, ends of transactions, and then a retention that was faster."""
+    kafka, name = stack.places.kafka[0], f"adopted-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(name, 1)])[name].result(20)
+
+    def produce(*numbers: int) -> None:
+        producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in numbers:
+            producer.produce(name, key=str(number), value=json.dumps({"n": number}))
+            producer.produce(name, key=str(number), value=None)
+        producer.commit_transaction(30)
+
+    produce(0, 1, 2)
+    client.create_event_type(EventType(name, category="undefined", adopt_topic=name))
+    archiving = Archiver(spark, client, name, ArchiveOptions(folder))
+    assert archiving.run(lambda: False) == 3
+    last = archiving.journal.last()
+    assert last is not None
+    assert (last.rows, last.empty, last.expired) == (3, 4, 0)
+    produce(3, 4)
+    # Planned, and then the storage drops a part of it before it was read.
+    newest = {one.partition: one.newest_available_offset for one in client.partitions(name)}
+    archiving.journal.begin(JournalEntry(last.number + 1, last.end, newest))
+    (dropped,) = admin.delete_records([TopicPartition(name, 0, 9)]).values()
+    dropped.result(20)
+    produce(5)
+    again = Archiver(spark, client, name, ArchiveOptions(folder))
+    assert again.run(lambda: False) == 2
+    entries = [msgspec.json.decode(file.read_bytes()) for file in sorted(again.journal.folder.glob("[0-9]*.json"))]
+    assert [one["expired"] for one in entries] == [0, 2, 0]
+    assert numbers(spark.read.parquet(str(folder / f"event_type={name}"))) == [0, 1, 2, 4, 5]
+    assert again.run(lambda: False) == 0
 
 
 def records(kafka: str, topic: str) -> list[Any]:

@@ -7,7 +7,6 @@ Only the holder of the lock writes `stack.json`. The lock is the kernel's and en
 """
 
 import fcntl
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from meantime.errors import StackError
+from meantime.files import new_file, write_whole
 from meantime.stack.model import Places, ProcessIdentity, Row
 
 LEAST_FREE_BYTES = 500 * 1024 * 1024
@@ -54,15 +54,11 @@ class Folder:
             ) from error
 
     def write(self, state: StackState) -> None:
-        fresh = self.path / ".stack.json.new"
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
-        fresh.rename(self.path / "stack.json")
+        write_whole(self.path / "stack.json", msgspec.json.format(msgspec.json.encode(state), indent=2), 0o600)
 
     def write_secret(self, file: Path, text: str) -> None:
         """For its owner's eyes only, from its first moment; another's file or link in its place is an error."""
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as secret:
-            secret.write(text)
+        new_file(file, text.encode(), 0o600)
 
     def is_locked(self) -> bool:
         try:

@@ -2,7 +2,9 @@
 
 Columns are those of `meantime.events`, and `fields`, the event parsed by its JSON schema where that names properties; the
 column `event` is the event as it was, byte for byte. A batch is read by Spark's own Kafka connector between two cursors that
-the journal names before it begins; it is a folder that all executors see.
+the journal names before it begins; it is a folder that all executors see. The connector fails when Kafka does not have all
+of a range any more. So whatever offsets are missing in a batch held no event, and the journal counts them; what has expired
+is told, counted and left behind.
 """
 
 import shutil
@@ -12,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
+from msgspec.structs import replace
 
-from meantime.errors import StorageUnavailable
+from meantime.files import move_in
 from meantime.pipelines.archive.hold import ArchiveHold, archive_name, archived_timeline
 from meantime.pipelines.archive.journal import Journal, JournalEntry
 from meantime.pipelines.archive.json_schema import fields_type
@@ -22,6 +25,7 @@ from meantime.pipelines.event_types.native import frame
 from meantime.pipelines.event_types.ranges import advanced, between, lags
 from meantime.pipelines.spark.meters import StreamProgress, note_progress
 from meantime.sdk.client import Client
+from meantime.streams.cursors import Cursor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,15 +80,29 @@ class Archiver:
             return None
         self.journal.begin(plan)
         self._clear(plan)
+        if gone := self._expired(layout, plan):
+            return self._skip(plan, gone)
         expected = self._write(layout, plan)
+        if self._expired(look_up(self._client, self.event_type), plan):
+            return 0  # while it was being read: the same plan again, without that
         rows = self._publish(plan)
-        if rows != expected:
-            raise StorageUnavailable(
-                f"{self.event_type!r}: Kafka gave {rows} of the {expected} events between {plan.start} and {plan.end}"
-            )
-        self.journal.finish(JournalEntry(plan.number, plan.start, plan.end, rows))
+        self.journal.finish(replace(plan, rows=rows, empty=expected - rows))
         note_progress(StreamProgress(f"archive {self.event_type}", plan.number, rows))
         return rows
+
+    def _expired(self, layout: EventTypeLayout, plan: JournalEntry) -> dict[str, Cursor]:
+        """Where the batch would begin after what Kafka does not have any more, by partition; empty if it has all."""
+        places = cursors(plan.start)
+        return {name: oldest for name, oldest in layout.oldest.items() if _count(layout, name, places[name], oldest) > 0}
+
+    def _skip(self, plan: JournalEntry, gone: Mapping[str, Cursor]) -> int:
+        """What has expired cannot be archived: the journal says how much that was, and the archive goes on after it."""
+        layout = look_up(self._client, self.event_type)
+        start = cursors(plan.start)
+        expired = sum(_count(layout, name, start[name], oldest) for name, oldest in gone.items())
+        log.error("events_expired_before_they_were_archived", event_type=self.event_type, events=expired)
+        self.journal.finish(replace(plan, end=texts({**start, **gone}), expired=expired))
+        return 0
 
     def _advance_hold(self) -> None:
         """Where clean-up waits for this archive, let it go on up to the last timeline that is archived."""
@@ -121,14 +139,18 @@ class Archiver:
     def _publish(self, plan: JournalEntry) -> int:
         from pyarrow import parquet
 
+        """Move the files in; they are on the disk when this returns, because clean-up trusts the journal."""
         rows = 0
         for number, file in enumerate(sorted(self.journal.staging.glob("date=*/hour=*/*.parquet"))):
             rows += parquet.read_metadata(file).num_rows
             home = self.journal.data / file.parent.relative_to(self.journal.staging)
-            home.mkdir(parents=True, exist_ok=True)
-            file.rename(home / f"b{plan.number:010d}-{number:04d}.parquet")
+            move_in(file, home / f"b{plan.number:010d}-{number:04d}.parquet", self.journal.archive)
         shutil.rmtree(self.journal.staging, ignore_errors=True)
         return rows
+
+
+def _count(layout: EventTypeLayout, partition: str, after: Cursor, until: Cursor) -> int:
+    return layout.track(partition).distance(after, until)
 
 
 def _with_hours(events: "DataFrame", fields: str | None) -> "DataFrame":

@@ -1,7 +1,7 @@
 """Merges small files of an archive into large ones, hour by hour, once an hour is over.
 
-The new file is written aside, named in an intent, moved in, and then the old ones go. After a crash the intent tells what is
-left to do. Between the last two steps, some milliseconds, a reader may see both.
+The new file is written aside, named in an intent, moved in and synced, and then the old ones go. After a crash the intent
+tells what is left to do. Between the last two steps, some milliseconds, a reader may see both.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from meantime.pipelines.archive.journal import Journal, write_file
+from meantime.files import move_in, write_whole
+from meantime.pipelines.archive.journal import Journal
 
 LARGE = 128 << 20
 
@@ -63,10 +64,10 @@ def _merge(journal: Journal, files: Sequence[Path]) -> int:
     )
     parquet.write_table(whole, aside, compression="zstd")
     new = files[0].with_name(f"c{_number(files[0]):010d}-{_number(files[-1]):010d}.parquet")
-    write_file(
+    write_whole(
         journal.folder / "compaction.intent", msgspec.json.encode(CompactionIntent([str(file) for file in files], str(new)))
     )
-    aside.rename(new)
+    move_in(aside, new, journal.data)
     finish(journal)
     return len(files)
 

@@ -9,7 +9,8 @@ whenever it goes on, and puts its own right.
 from pathlib import Path
 from uuid import uuid4
 
-from meantime.pipelines.archive.journal import FOLDER, write_file
+from meantime.files import write_whole
+from meantime.pipelines.archive.journal import FOLDER
 from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout
 from meantime.sdk.client import Client
 from meantime.sdk.model import EventType
@@ -27,7 +28,7 @@ def archive_name(archive: Path) -> str:
     file = archive / FOLDER / "name"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, uuid4().hex[:16].encode())
+        write_whole(file, uuid4().hex[:16].encode())
     return file.read_text().strip()
 
 

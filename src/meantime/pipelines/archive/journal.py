@@ -6,23 +6,27 @@
 An entry is written in one step (a rename), and its cursors are where the next batch begins.
 """
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from meantime.errors import Invalid
+from meantime.files import write_whole
 
 FOLDER = "_meantime"
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
-    """`start` is exclusive, `end` inclusive: cursors by partition."""
+    """`start` is exclusive, `end` inclusive: cursors by partition. `empty` are offsets that hold no event: what a key was
+    deleted with, ends of transactions, what compaction has taken away. `expired` were gone from Kafka before the archive
+    came to them, and are lost."""
 
     number: int
     start: dict[str, str]
     end: dict[str, str]
     rows: int = 0
+    empty: int = 0
+    expired: int = 0
 
 
 class Journal:
@@ -48,10 +52,10 @@ class Journal:
         return None if found is None or (last and last.number >= found.number) else found
 
     def begin(self, entry: JournalEntry) -> None:
-        write_file(self._plan, msgspec.json.encode(entry))
+        write_whole(self._plan, msgspec.json.encode(entry))
 
     def finish(self, entry: JournalEntry) -> None:
-        write_file(self.folder / f"{entry.number:010d}.json", msgspec.json.encode(entry))
+        write_whole(self.folder / f"{entry.number:010d}.json", msgspec.json.encode(entry))
         self._plan.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> JournalEntry:
@@ -59,18 +63,3 @@ class Journal:
             return msgspec.json.decode(file.read_bytes(), type=JournalEntry)
         except msgspec.MsgspecError as error:
             raise Invalid(f"{file} is damaged: {error}") from error
-
-
-def write_file(file: Path, content: bytes) -> None:
-    """Whole and synced to the disk, or not at all."""
-    fresh = file.with_name(f".{file.name}.new")
-    with fresh.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-    fresh.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

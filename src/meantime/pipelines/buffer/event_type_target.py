@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from meantime.errors import PublishFailed
+from meantime.files import write_whole
 from meantime.pipelines.buffer.model import BufferedRecord
 from meantime.pipelines.event_types import http_reader
 from meantime.pipelines.event_types.layout import cursors, look_up, texts
@@ -101,12 +102,7 @@ class EventTypeTarget:
         return Counter(mark(row[0].encode()) for row in http_reader.read(self._broker, self._event_type, ranges))
 
     def _write(self, intent: PublishIntent) -> None:
-        fresh = self._file.with_suffix(".new")
-        with fresh.open("wb") as opened:
-            opened.write(msgspec.json.encode(intent))
-            opened.flush()
-            os.fsync(opened.fileno())
-        fresh.replace(self._file)
+        write_whole(self._file, msgspec.json.encode(intent))
 
 
 def went_out(intent: PublishIntent, found: Counter[str]) -> set[str]:

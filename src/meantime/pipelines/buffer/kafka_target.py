@@ -107,7 +107,7 @@ def _check_topics(storage: Storage, topic: str, ledger: str) -> None:
         if topic not in known:
             raise NotFound(f"--to: storage {storage.id!r} has no topic {topic!r}")
         if ledger not in known:
-            admin.create_topics([NewTopic(ledger, 1, 1, config=LEDGER_SETTINGS)])[ledger].result(WITHIN)
+            admin.create_topics([NewTopic(ledger, 1, replication_factor=-1, config=LEDGER_SETTINGS)])[ledger].result(WITHIN)
     except KafkaException as error:
         code = error.args[0].code() if error.args else None
         if code != KafkaError.TOPIC_ALREADY_EXISTS:

@@ -9,10 +9,12 @@ import os
 import secrets
 import shutil
 import subprocess
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 from meantime.errors import StackError
+from meantime.files import new_file
 from meantime.stack.cache import cache_folder, exclusive
 from meantime.stack.model import Account
 from meantime.stack.services.account import INSIDE, Programs, give, popen_account, runnable
@@ -65,17 +67,17 @@ def _kept() -> Path:
 def _keep(data: Path, kept: Path) -> None:
     with exclusive(kept.parent):
         if not kept.exists():
-            copy = kept.with_suffix(".new")
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(data, copy)
-            os.sync()  # what a crash of the machine cuts short would be copied for ever
-            copy.rename(kept)
+            with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".copy-") as folder:
+                copy = Path(folder) / kept.name
+                shutil.copytree(data, copy)
+                os.sync()  # what a crash of the machine cuts short would be copied for ever
+                copy.rename(kept)
 
 
 def _set_up(fresh: Path, account: Account | None) -> None:
     word = fresh.with_name("password.new")
-    word.touch(mode=0o600)
-    word.write_text(secrets.token_urlsafe(24))
+    word.unlink(missing_ok=True)
+    new_file(word, secrets.token_urlsafe(24).encode(), 0o600)
     give(word, account)
     fresh.mkdir(mode=0o700)
     give(fresh, account)
