@@ -159,7 +159,7 @@ def test_the_authorization_of_an_event_type_is_enforced_wherever_it_is_used(clie
     subscribe = {"owning_application": name, "event_types": [name], "read_from": "begin"}
     routes = {
         "reader": [
-            ("GET", f"{here}/events?stream_limit=1&batch_flush_timeout=1", None),
+            ("GET", f"{here}/events?batch_flush_timeout=1&stream_keep_alive_limit=1", None),
             ("GET", f"{here}/partitions", None),
             ("GET", f"{here}/partitions/0", None),
             ("POST", f"{here}/cursors-lag", [cursor]),
