@@ -1,13 +1,19 @@
 """Administration of a storage: its topics, their settings and where they end.
 
 All calls are asynchronous and bounded; a cluster that does not answer becomes `StorageUnavailable`, naming the storage.
+
+A broker that was restarted and a partition that got another leader are no reason to fail: what can be asked twice is asked
+again for a while. The client does not look by itself who leads a partition now. It asks whom it knows, naming the epoch
+of that leader, and is refused each time; so it is told to look.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar
+from itertools import chain, repeat
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -32,6 +38,36 @@ _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 Settings = Mapping[str, str | None]
 """Topic settings to change; None takes a setting back to the cluster's default."""
 
+LEADER_MOVED = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # "no leaders found"
+    }
+)
+_RETURNING = frozenset(
+    {
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    }
+)
+"""What brokers say, or a broken connection, while one of them comes back."""
+_PASSING = LEADER_MOVED | _RETURNING
+ASK_AGAIN_FOR = 5.0
+"""Seconds for which something is asked again that a broker which comes back refuses."""
+MISSING_FOR = 1.0
+"""Seconds after which a topic that such a broker does not know does not exist."""
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)
+
 
 class Admin:
     def __init__(self, storage: Storage, *, timeout: float = 10.0) -> None:
@@ -48,9 +84,13 @@ class Admin:
 
     async def partitions(self, topic: str, timeout: float | None = None) -> int | None:
         """How many partitions the topic has, each of them with a leader; None when there is no such topic."""
-        futures = self._client.describe_topics(TopicCollection([topic]), request_timeout=timeout or self._timeout)
+
+        async def ask() -> Any:
+            futures = self._client.describe_topics(TopicCollection([topic]), request_timeout=timeout or self._timeout)
+            return await self._answer(futures[topic], timeout)
+
         try:
-            described = await self._answer(futures[topic], timeout)
+            described = await self._repeated(ask)
         except NotFound:
             return None
         led = [partition for partition in described.partitions if partition.leader is not None]
@@ -75,14 +115,21 @@ class Admin:
 
     async def drop(self, topic: str) -> None:
         """Gone afterwards, also when it was not there before."""
-        with suppress(NotFound):
+
+        async def ask() -> None:
             await self._answer(self._client.delete_topics([topic], request_timeout=self._timeout)[topic])
+
+        with suppress(NotFound):
+            await self._repeated(ask)
 
     async def topic_settings(self, topic: str) -> dict[str, tuple[str, bool]]:
         """Every setting in force, and whether it is the topic's own."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        futures = self._client.describe_configs([resource], request_timeout=self._timeout)
-        found = await self._answer(futures[resource])
+
+        async def ask() -> Any:
+            return await self._answer(self._client.describe_configs([resource], request_timeout=self._timeout)[resource])
+
+        found = await self._repeated(ask)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {name: (entry.value, entry.source == own) for name, entry in found.items()}
 
@@ -96,8 +143,11 @@ class Admin:
             for name, value in settings.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        futures = self._client.incremental_alter_configs([resource], request_timeout=self._timeout)
-        await self._answer(futures[resource])
+
+        async def ask() -> None:
+            await self._answer(self._client.incremental_alter_configs([resource], request_timeout=self._timeout)[resource])
+
+        await self._repeated(ask)
 
     async def end_offsets(self, topic: str, partitions: int) -> list[int]:
         """Where the next record of each partition would go."""
@@ -107,21 +157,34 @@ class Admin:
         return await self._offsets(topic, range(partitions), _EARLIEST)
 
     async def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> list[int]:
-        """A broker that leads a partition only since a moment may not know it yet, so it is asked again."""
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
-        for pause in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4):
-            try:
-                return await self._ask_offsets(wanted)
-            except StorageUnavailable as error:
-                if not _leader_is_moving(error.__cause__):
-                    raise
-            await asyncio.sleep(pause)
-        return await self._ask_offsets(wanted)
 
-    async def _ask_offsets(self, wanted: dict[TopicPartition, OffsetSpec]) -> list[int]:
-        futures = self._client.list_offsets(wanted, request_timeout=self._timeout)
-        found = {place.partition: await self._answer(future) for place, future in futures.items()}
-        return [found[partition].offset for partition in sorted(found)]
+        async def ask() -> list[int]:
+            futures = self._client.list_offsets(wanted, request_timeout=self._timeout)
+            found = {place.partition: await self._answer(future) for place, future in futures.items()}
+            return [found[partition].offset for partition in sorted(found)]
+
+        return await self._repeated(ask, topic)
+
+    async def _repeated(self, ask: Callable[[], Awaitable[T]], topic: str | None = None) -> T:
+        """Ask, and ask again while brokers come back. Only for what may be asked twice. With a topic it is a question to
+        those who lead its partitions, who are looked up anew when they have moved; there is such a topic."""
+        began, pauses = time.monotonic(), chain(_PAUSES, repeat(_PAUSES[-1]))
+        while True:
+            try:
+                return await ask()
+            except (StorageUnavailable, NotFound) as error:
+                code = _code(error.__cause__)
+                ask_for = MISSING_FOR if topic and isinstance(error, NotFound) else ASK_AGAIN_FOR if code in _PASSING else 0
+                if time.monotonic() - began >= ask_for:
+                    raise
+            await asyncio.sleep(next(pauses))
+            if topic and code in LEADER_MOVED:
+                await asyncio.to_thread(self._look_for_leaders, topic)
+
+    def _look_for_leaders(self, topic: str) -> None:
+        with suppress(KafkaException):
+            self._client.list_topics(topic, timeout=ASK_AGAIN_FOR)
 
     async def _answer(self, future: "Future[T]", timeout: float | None = None) -> T:
         try:
@@ -146,9 +209,8 @@ class Admin:
                 )
 
 
-def _leader_is_moving(cause: BaseException | None) -> bool:
-    moving = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-    return isinstance(cause, KafkaException) and cause.args[0].code() in moving
+def _code(cause: BaseException | None) -> int | None:
+    return cause.args[0].code() if isinstance(cause, KafkaException) else None
 
 
 def _said(error: Exception) -> str:

@@ -30,6 +30,10 @@ log = structlog.get_logger(__name__)
 MAX_RECORD_BYTES = 1_040_000
 """What a producer takes for one record: an event at its limit with its enrichment, below Kafka's usual 1,048,588."""
 
+DELIVER_FOR = 25.0
+"""Seconds for which an event is tried to be written. The producer, which is idempotent, repeats it, and nobody else may:
+whoever gave up before a killed broker has come back could not tell whether the event was written."""
+
 HANDED_OVER_AT_ONCE = 1000
 """More events than these are handed over with pauses for others: each takes one or two microseconds."""
 HANDED_OVER_BYTES = 1 << 20
@@ -238,7 +242,7 @@ def _as_kafka_error(error: Exception) -> KafkaError:
 class Producers:
     """One producer per storage, made when first needed; a broken one is replaced, and closed once it is empty."""
 
-    def __init__(self, *, deliver_for: float = 15.0, max_in_flight_bytes: int = 64 << 20) -> None:
+    def __init__(self, *, deliver_for: float = DELIVER_FOR, max_in_flight_bytes: int = 64 << 20) -> None:
         self._deliver_for = deliver_for
         self._limit = max_in_flight_bytes
         self._producers: dict[str, StorageProducer] = {}
