@@ -17,7 +17,7 @@ import pytest
 from meantime.access.keys import CHANNEL, Authenticator, Keys
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
-from meantime.database.pool import Database, LostRace, open_database
+from meantime.database.pool import Database, DatabaseState, LostRace, open_database
 from meantime.database.statements import open_statements
 from meantime.errors import Invalid, NotFound, StorageUnavailable, TooManyRequests, Unauthenticated
 
@@ -80,7 +80,7 @@ def test_a_lock_left_by_a_killed_migration_does_not_matter(uri: str) -> None:
 
 async def test_a_database_that_does_not_answer_is_storage_unavailable() -> None:
     async with open_database("postgresql://127.0.0.1:1/none", wait_for=0.3) as database:
-        assert not await database.reachable()
+        assert await database.state() is DatabaseState.SILENT
         with pytest.raises(StorageUnavailable, match="does not answer"):
             await database.fetch_one("SELECT 1")
     with pytest.raises(StorageUnavailable):

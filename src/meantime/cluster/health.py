@@ -15,14 +15,15 @@ inactive: the node is of no use: others have taken over what it held.
 | `zookeeper_suspended` | the connection to ZooKeeper is interrupted | degraded |
 | `zookeeper_lost` | there is no ZooKeeper session | inactive |
 | `storage` | PostgreSQL does not answer | degraded, later inactive |
+| `storage_read_only` | PostgreSQL takes no writes | degraded |
 
 `judge` is a pure function of the signs; `Health` adds the patience.
 
-A node whose background tasks keep failing is told as degraded, with the code `background_task`, by `/ready` and to its
-peers. That takes no work away from it: what such a task is needed for does not go on anyway, and all the rest may.
+A background task that keeps failing is one more reason, with the code `background_task`, for `/ready` and for the peers. It
+changes no state: what such a task is needed for does not go on anyway, and all the rest may. If it did, a failure that all
+nodes share, as they share their database, would take all of them away at once.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ import structlog
 
 from meantime.coordination.membership import Reason
 from meantime.coordination.session import SessionState
+from meantime.database.pool import DatabaseState
 from meantime.errors import Degraded
 
 log = structlog.get_logger(__name__)
@@ -71,6 +73,7 @@ class HealthSigns:
     nodes_known: int = 1
     session: SessionState = SessionState.CONNECTED
     storage_missing_for: float | None = None
+    storage_read_only: bool = False
     starting: str | None = None
     stopping: bool = False
 
@@ -85,6 +88,7 @@ class HealthVerdict:
         return frozenset(reason.code for reason in self.reasons)
 
 
+READ_ONLY = Reason("storage_read_only", "PostgreSQL is read-only: it takes no messages and no declarations")
 STARTING = HealthVerdict(NodeState.DEGRADED, (Reason("starting", "the node is starting"),))
 
 
@@ -143,7 +147,7 @@ def _session(signs: HealthSigns) -> Finding:
 
 def _storage(signs: HealthSigns, limits: HealthLimits) -> Finding:
     if signs.storage_missing_for is None:
-        return None
+        return (NodeState.DEGRADED, READ_ONLY) if signs.storage_read_only else None
     state = NodeState.INACTIVE if signs.storage_missing_for >= limits.storage_for else NodeState.DEGRADED
     return state, Reason("storage", f"PostgreSQL has not answered for {signs.storage_missing_for:.0f} s")
 
@@ -201,30 +205,34 @@ class Health:
 
 
 class StorageWatch:
-    """Whether the database answers."""
+    """Whether the database answers, and takes writes. A question that has been open for a while counts as not answered; it
+    is left to end by itself, since calling it off would take longer than its own time limit."""
 
-    def __init__(self, database_ok: Callable[[], Awaitable[bool]]) -> None:
-        self._database_ok = database_ok
+    def __init__(self, ask: Callable[[], Awaitable[DatabaseState]]) -> None:
+        self._ask = ask
+        self._asked_at: float | None = None
         self._missing_since: float | None = None
+        self.read_only = False
 
     @property
     def missing_for(self) -> float | None:
         """Seconds without an answer; None while it answers."""
-        return None if self._missing_since is None else time.monotonic() - self._missing_since
+        now, asked_at = time.monotonic(), self._asked_at
+        if self._missing_since is not None:
+            return now - self._missing_since
+        return None if asked_at is None or now - asked_at < STORAGE_ANSWERS_WITHIN else now - asked_at
 
     async def run_once(self) -> None:
-        self._note(await self._answers())
-
-    async def _answers(self) -> bool:
+        self._asked_at = asked_at = time.monotonic()
         try:
-            async with asyncio.timeout(STORAGE_ANSWERS_WITHIN):
-                return await self._database_ok()
+            state = await self._ask()
         except Exception as error:
             log.debug("database_silent", error=repr(error))
-            return False
-
-    def _note(self, answers: bool) -> None:
-        if answers:
+            state = DatabaseState.SILENT
+        finally:
+            self._asked_at = None
+        self.read_only = state is DatabaseState.READ_ONLY
+        if state is not DatabaseState.SILENT:
             self._missing_since = None
         elif self._missing_since is None:
-            self._missing_since = time.monotonic()
+            self._missing_since = asked_at

@@ -24,7 +24,6 @@ from meantime.cluster.health import (
     HealthLimits,
     HealthSigns,
     HealthVerdict,
-    NodeState,
     StorageWatch,
 )
 from meantime.cluster.peers import PeerOptions, Peers, open_peers
@@ -32,6 +31,7 @@ from meantime.coordination.membership import Member, Members, Reason, open_membe
 from meantime.coordination.session import Session
 from meantime.coordination.timelines_root import version_of
 from meantime.coordination.views import ChildrenView
+from meantime.database.pool import DatabaseState
 from meantime.errors import CoordinationLost
 from meantime.supervision import Duty, failing_tasks, kept_running, on_duty
 
@@ -146,10 +146,9 @@ class ClusterView:
     # Reports
 
     def readiness(self) -> Readiness:
-        """The judgement in force, and the background tasks that keep failing."""
+        """The judgement in force, and the background tasks that keep failing, which leave the state as it is."""
         failing = tuple(Reason("background_task", f"{task} keeps failing: {task.error}") for task in failing_tasks())
-        state = max(self.health.verdict.state, NodeState.DEGRADED if failing else NodeState.HEALTHY)
-        return Readiness(state.word, (*self.health.reasons, *failing))
+        return Readiness(self.health.state, (*self.health.reasons, *failing))
 
     def clock_report(self, received_us: int | None = None) -> ClockReport:
         """`received_us` is this node's own clock when the request came, if it was noted."""
@@ -191,6 +190,7 @@ class ClusterView:
             nodes_known=len(known),
             session=self._session.state,
             storage_missing_for=self._storage.missing_for,
+            storage_read_only=self._storage.read_only,
             starting=self._starting(),
             stopping=self._stopping,
         )
@@ -253,7 +253,7 @@ async def open_cluster(
     me: Member,
     session: Session,
     clock: LocalClock,
-    database_ok: Callable[[], Awaitable[bool]],
+    ask_database: Callable[[], Awaitable[DatabaseState]],
     options: ClusterOptions | None = None,
 ) -> AsyncIterator[ClusterView]:
     """Join as `me`. Does not wait for anything: `health` says `starting` until the node has joined and has compared its
@@ -264,7 +264,7 @@ async def open_cluster(
         open = stack.enter_async_context
         members = await open(open_members(session))
         peers = await open(open_peers(options.peers))
-        storage = StorageWatch(database_ok)
+        storage = StorageWatch(ask_database)
         view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage)
         await open(on_duty([Duty("storage watch", storage.run_once, STORAGE_ASKED_EVERY)]))
         await open(kept_running(view.run, "cluster view"))

@@ -2,23 +2,32 @@
 
 `LISTEN/NOTIFY` loses what is sent while the process is not connected. So a subscriber is called with `None` whenever the
 connection was made anew: it may have missed something and must look for itself. `connected` tells whether notifications
-would arrive.
+would arrive. Nobody would notice that a silent connection leads nowhere any more, so something is asked now and then.
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
 import structlog
-from psycopg import AsyncConnection, sql
+from psycopg import sql
+from psycopg.rows import TupleRow
 
+from meantime.database.connecting import LimitedConnection, conninfo
 from meantime.supervision import kept_running
 
 Subscriber = Callable[[str | None], None]
 
 log = structlog.get_logger(__name__)
+
+Connection = LimitedConnection[TupleRow]
+
+ASK_EVERY = 2.0
+ANSWER_WITHIN = 3.0
+"""Seconds after which a listener that gets no answer counts as disconnected."""
 
 
 class Listener:
@@ -46,9 +55,8 @@ class Listener:
             await asyncio.sleep(self._retry_every)
 
     async def _listen(self) -> None:
-        async with await AsyncConnection.connect(
-            self._uri, autocommit=True, connect_timeout=5, keepalives_idle=5, keepalives_interval=2
-        ) as connection:
+        async with await Connection.connect(conninfo(self._uri), autocommit=True) as connection:
+            connection.answer_within = ANSWER_WITHIN
             listening: set[str] = set()
             while True:
                 self._channels_changed.clear()
@@ -56,16 +64,20 @@ class Listener:
                 self.connected = True
                 await self._deliver_until_channels_change(connection)
 
-    async def _listen_to_new_channels(self, connection: AsyncConnection, listening: set[str]) -> None:
+    async def _listen_to_new_channels(self, connection: Connection, listening: set[str]) -> None:
         for channel in set(self._subscribers) - listening:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             listening.add(channel)
             self._deliver(channel, None)
 
-    async def _deliver_until_channels_change(self, connection: AsyncConnection) -> None:
+    async def _deliver_until_channels_change(self, connection: Connection) -> None:
+        asked_at = time.monotonic()
         while not self._channels_changed.is_set():
             async for notification in connection.notifies(timeout=0.5):
                 self._deliver(notification.channel, notification.payload)
+            if time.monotonic() - asked_at >= ASK_EVERY:
+                await connection.execute("SELECT 1")
+                asked_at = time.monotonic()
 
     def _deliver(self, channel: str, payload: str | None) -> None:
         for subscriber in self._subscribers[channel]:

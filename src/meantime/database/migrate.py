@@ -8,9 +8,9 @@ stale row can be broken safely.
 from importlib.resources import as_file, files
 from urllib.parse import urlsplit, urlunsplit
 
-import psycopg
 from yoyo import get_backend, read_migrations
 
+from meantime.database.connecting import connect
 from meantime.database.pool import translated
 
 _ADVISORY_LOCK = 0x6D65616E74696D65  # "meantime" in ASCII
@@ -18,7 +18,7 @@ _ADVISORY_LOCK = 0x6D65616E74696D65  # "meantime" in ASCII
 
 def migrate(uri: str) -> list[str]:
     """Apply what is missing and return the names of what was applied."""
-    with translated(), psycopg.connect(uri, autocommit=True, connect_timeout=10) as guard:
+    with translated(), connect(uri, autocommit=True, answer_within=None) as guard:
         guard.execute("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
         backend = get_backend(_for_yoyo(uri))
         try:

@@ -3,6 +3,8 @@
 Connections are in autocommit mode, so a single statement is a transaction of its own; `transaction()` is for the few
 places that need more. Plans are generic, because every hot statement is the same whatever its parameters.
 
+How long an answer may take is limited for every connection, see `connecting`.
+
 A database that cannot be reached, writes nothing or gives a statement up becomes `StorageUnavailable`, which callers may
 retry; every other driver error is a bug and stays what it is. A single statement that lost against another one (a deadlock,
 a serialization failure) has left nothing behind and is repeated here; of a transaction only its owner can tell what to
@@ -13,6 +15,7 @@ where the database has moved to, or find it writable again.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from enum import Enum
 from typing import Any, TypeVar
 
 import psycopg
@@ -20,10 +23,11 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
+from meantime.database.connecting import LimitedConnection, Silence, conninfo
 from meantime.errors import StorageUnavailable
 
 Params = Mapping[str, Any] | Sequence[Any] | None
-Connection = AsyncConnection[DictRow]
+Connection = LimitedConnection[DictRow]
 
 _UNREACHABLE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests)
 _GIVEN_UP = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
@@ -34,7 +38,19 @@ TRIES = 5
 AGAIN_AFTER = 0.005
 """Seconds before a statement that lost is repeated."""
 
+WAIT_FOR = 3.0
+"""Seconds that a statement waits for a connection."""
+CONNECT_AGAIN_FOR = 2.0
+"""A pool tries for so long to replace a connection, with longer and longer pauses; then it waits until one is asked for. So
+the pauses never get so long that they would be noticed after the database has come back."""
+
 T = TypeVar("T")
+
+
+class DatabaseState(Enum):
+    WRITABLE = "writable"
+    READ_ONLY = "read-only"
+    SILENT = "silent"
 
 
 class LostRace(StorageUnavailable):
@@ -44,8 +60,9 @@ class LostRace(StorageUnavailable):
 class Database:
     """The pool. `uri` is for those who need a connection of their own, such as listeners."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], uri: str) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Connection], uri: str, silence: Silence) -> None:
         self._pool = pool
+        self._silence = silence
         self.uri = uri
 
     @asynccontextmanager
@@ -56,6 +73,7 @@ class Database:
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[Connection]:
+        await self._silence.admit()
         async with self._pool.connection() as connection, discarded_when_read_only(connection):
             yield connection
 
@@ -82,12 +100,17 @@ class Database:
         with translated():
             return await repeated(once)
 
-    async def reachable(self) -> bool:
+    async def state(self) -> DatabaseState:
+        """Whether it answers, and takes writes. A connection that leads to where nothing can be written is closed, too."""
         try:
-            await self.execute("SELECT 1")
+            async with self.connection() as connection:
+                row = await (await connection.execute("SHOW transaction_read_only")).fetchone()
+                if row is not None and "on" in row.values():
+                    await connection.close()
+                    return DatabaseState.READ_ONLY
         except StorageUnavailable:
-            return False
-        return True
+            return DatabaseState.SILENT
+        return DatabaseState.WRITABLE
 
 
 async def _row_count(cursor: AsyncCursor[DictRow]) -> int:
@@ -137,28 +160,31 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
 
 
-async def _configure(connection: Connection) -> None:
-    await connection.execute("SET plan_cache_mode = force_generic_plan")
-
-
 @asynccontextmanager
-async def open_database(uri: str, *, size: int = 16, wait_for: float = 5.0) -> AsyncIterator[Database]:
+async def open_database(uri: str, *, size: int = 16, wait_for: float = WAIT_FOR) -> AsyncIterator[Database]:
     """Open the pool without waiting for the server: a node may start before its database."""
+    silence = Silence()
+
+    async def configure(connection: Connection) -> None:
+        connection.silence = silence
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-        uri,
-        kwargs={"autocommit": True, "row_factory": dict_row, "connect_timeout": 5, "prepare_threshold": 1},
-        connection_class=AsyncConnection[DictRow],
-        configure=_configure,
+        conninfo(uri),
+        kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 1},
+        connection_class=Connection,
+        configure=configure,
         check=AsyncConnectionPool.check_connection,
         min_size=1,
         max_size=size,
         timeout=wait_for,
+        reconnect_timeout=CONNECT_AGAIN_FOR,
         max_waiting=10_000,
         name="meantime",
         open=False,
     )
     await pool.open(wait=False)
     try:
-        yield Database(pool, uri)
+        yield Database(pool, uri, silence)
     finally:
         await pool.close()

@@ -9,18 +9,19 @@ kept aside and used first: statements that follow each other all run in one serv
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from psycopg import AsyncConnection, AsyncCursor, errors
+from psycopg import AsyncCursor, errors
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed
 
 from meantime.database.arrays import teach
-from meantime.database.pool import discarded_when_read_only, repeated, translated
+from meantime.database.connecting import ANSWER_WITHIN, LONG_WITHIN, LimitedConnection, Silence, conninfo
+from meantime.database.pool import CONNECT_AGAIN_FOR, WAIT_FOR, discarded_when_read_only, repeated, translated
 from meantime.errors import StorageUnavailable
 from meantime.tasks import start
 
@@ -38,7 +39,7 @@ SET jit = off
 """
 
 
-class Connection(AsyncConnection[TupleRow]):
+class Connection(LimitedConnection[TupleRow]):
     """`cursors` has one per statement, used again and again: making one costs as much as sending a statement, and one that
     serves several forgets each time how their values are converted."""
 
@@ -48,8 +49,9 @@ class Connection(AsyncConnection[TupleRow]):
 class Statements:
     """Runs statements; each is a transaction of its own unless `transaction()` holds several together."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Connection], silence: Silence) -> None:
         self._pool = pool
+        self._silence = silence
         self._check: asyncio.Task[None] | None = None
         self._kept: Connection | None = None
         self._borrowing = 0
@@ -57,29 +59,39 @@ class Statements:
     async def run(self, sql: str, params: Params, *, prepare: bool = True) -> Rows:
         """The rows; for a statement that returns none, an empty list. Tried again when it lost against another one. One
         that is not prepared is planned for its parameters."""
-        return (await self._repeated(sql, params, prepare))[0]
+        return (await self._repeated(partial(self._once, sql, params, prepare)))[0]
 
     async def count(self, sql: str, params: Params) -> int:
         """How many rows the statement touched."""
-        return (await self._repeated(sql, params))[1]
+        return (await self._repeated(partial(self._once, sql, params)))[1]
 
-    async def _repeated(self, sql: str, params: Params, prepare: bool = True) -> tuple[Rows, int]:
+    async def count_patiently(self, sql: str, params: Params) -> int:
+        """The same for a statement of a background duty, which may take long."""
+        return (await self._repeated(partial(self._once, sql, params, answer_within=LONG_WITHIN)))[1]
+
+    async def _repeated(self, once: Callable[[], Awaitable[tuple[Rows, int]]]) -> tuple[Rows, int]:
         try:
             with translated():
-                return await repeated(partial(self._once, sql, params, prepare))
+                return await repeated(once)
         except StorageUnavailable:
             self._check_idle_connections()
             raise
 
-    async def _once(self, sql: str, params: Params, prepare: bool) -> tuple[Rows, int]:
+    async def _once(
+        self, sql: str, params: Params, prepare: bool = True, answer_within: float | None = None
+    ) -> tuple[Rows, int]:
+        await self._silence.admit()
         connection = self._take_kept() or await self._borrow()
+        usual = connection.answer_within
         try:
+            connection.answer_within = answer_within or usual
             rows = await rows_of(connection, sql, params, prepare)
             return rows, connection.cursors[sql].rowcount
         except errors.ReadOnlySqlTransaction:
             await connection.close()
             raise
         finally:
+            connection.answer_within = usual
             await self._give_back(connection)
 
     def _take_kept(self) -> Connection | None:
@@ -107,6 +119,7 @@ class Statements:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         try:
+            await self._silence.admit()
             with translated():
                 async with (
                     self._pool.connection() as connection,
@@ -141,29 +154,34 @@ async def rows_of(connection: Connection, sql: str, params: Params, prepare: boo
     return rows
 
 
-async def _configure(connection: Connection) -> None:
-    teach(connection)
-    connection.cursors = {}
-    await connection.execute(_PLANNING)
-
-
 @asynccontextmanager
-async def open_statements(uri: str, *, size: int, wait_for: float = 5.0) -> AsyncIterator[Statements]:
+async def open_statements(
+    uri: str, *, size: int, wait_for: float = WAIT_FOR, answer_within: float = ANSWER_WITHIN
+) -> AsyncIterator[Statements]:
+    silence = Silence()
+
+    async def configure(connection: Connection) -> None:
+        teach(connection)
+        connection.cursors = {}
+        connection.silence, connection.answer_within = silence, answer_within
+        await connection.execute(_PLANNING)
+
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-        uri,
-        kwargs={"autocommit": True, "row_factory": tuple_row, "connect_timeout": 5},
+        conninfo(uri),
+        kwargs={"autocommit": True, "row_factory": tuple_row},
         connection_class=Connection,
-        configure=_configure,
+        configure=configure,
         # A connection that has to be opened first would make a message late: as many as mostly run at once are kept open.
         min_size=min(4, size),
         max_size=size,
         timeout=wait_for,
+        reconnect_timeout=CONNECT_AGAIN_FOR,
         max_waiting=10_000,
         name="meantime-topics",
         open=False,
     )
     await pool.open(wait=False)
-    statements = Statements(pool)
+    statements = Statements(pool, silence)
     try:
         yield statements
     finally:

@@ -12,6 +12,7 @@ from meantime.clock import SystemClock
 from meantime.cluster.view import ClusterView, open_cluster
 from meantime.coordination.membership import Member
 from meantime.coordination.session import Session, open_session
+from meantime.database.pool import DatabaseState
 from meantime.supervision import failing_tasks, kept_running
 
 pytestmark = pytest.mark.takes(seconds=60)
@@ -30,7 +31,7 @@ class Node:
     session: Session
     view: ClusterView
     answers: bool = True
-    database_answers: bool = True
+    database: DatabaseState = DatabaseState.WRITABLE
 
     @property
     def codes(self) -> set[str]:
@@ -53,8 +54,8 @@ async def node_of(options, node_id: str, ahead_ms: int = 0):
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         writer.close()
 
-    async def database_ok() -> bool:
-        return node.database_answers
+    async def ask_database() -> DatabaseState:
+        return node.database
 
     async with AsyncExitStack() as stack:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -62,7 +63,7 @@ async def node_of(options, node_id: str, ahead_ms: int = 0):
         port = server.sockets[0].getsockname()[1]
         node.session = await stack.enter_async_context(open_session(options))
         me = Member(node_id, f"http://127.0.0.1:{port}", "1.0", started_at_ms=clock.now_ms())
-        node.view = await stack.enter_async_context(open_cluster(me, node.session, clock, database_ok))
+        node.view = await stack.enter_async_context(open_cluster(me, node.session, clock, ask_database))
         yield node
 
 
@@ -118,13 +119,16 @@ async def test_a_node_that_cannot_be_reached_is_inactive_and_two_make_no_majorit
     await eventually(lambda: first.view.health.healthy)
 
 
-async def test_a_missing_database_degrades_and_then_disables(trio) -> None:
+async def test_a_database_that_is_missing_or_read_only_degrades_and_a_missing_one_disables_later(trio) -> None:
     first, *_ = trio
-    first.database_answers = False
+    first.database = DatabaseState.SILENT
     await eventually(lambda: first.view.health.state == "degraded")
     await eventually(lambda: first.view.health.state == "inactive")
     assert first.codes == {"storage"}
-    first.database_answers = True
+    first.database = DatabaseState.READ_ONLY
+    await eventually(lambda: first.codes == {"storage_read_only"})
+    assert first.view.readiness().state == "degraded"
+    first.database = DatabaseState.WRITABLE
     await eventually(lambda: first.view.health.healthy)
 
 
@@ -137,11 +141,12 @@ async def test_a_background_task_that_keeps_failing_is_told_and_takes_no_work_aw
         async with kept_running(work, "work", "orders"):
             await eventually(lambda: bool(failing_tasks()))
             readiness = node.view.readiness()
-            assert (readiness.state, readiness.reasons[0].code) == ("degraded", "background_task")
+            assert (readiness.state, readiness.reasons[0].code) == ("healthy", "background_task")
             assert readiness.reasons[0].detail == "work orders keeps failing: ValueError: seven"
             assert node.view.health.healthy
-            await eventually(lambda: node.view.members.current["node-1"].state == "degraded")
-        assert node.view.readiness().state == "healthy"
+            await eventually(lambda: bool(node.view.members.current["node-1"].reasons))
+            assert node.view.members.current["node-1"].state == "healthy"
+        assert node.view.readiness().reasons == ()
 
 
 async def test_a_stopping_node_says_so_and_leaves_at_once(services) -> None:

@@ -2,14 +2,13 @@
 
 import psycopg
 
+from meantime.database.connecting import connect
 from meantime.errors import StorageUnavailable
-
-WITHIN = 10
 
 
 def registered_settings(postgres: str, storage_id: str) -> dict[str, str]:
     try:
-        with psycopg.connect(postgres, connect_timeout=WITHIN) as connection:
+        with connect(postgres) as connection:
             row = connection.execute("SELECT settings FROM storages WHERE id = %s", (storage_id,)).fetchone()
     except psycopg.Error as error:
         raise StorageUnavailable(f"the settings of storage {storage_id!r} cannot be looked up: {error}") from error

@@ -19,6 +19,7 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from meantime.database.arrays import texts
+from meantime.database.connecting import LONG_WITHIN, connect
 from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
@@ -124,7 +125,7 @@ def _copied_row(topic_id: int, row: NewMessage) -> tuple[Any, ...]:
 def open_postgres_sink(uri: str, name: str, now_ms: int) -> Iterator[PostgresSink]:
     """`now_ms` is when the job began: whether a deleted id may be used again is judged by that instant in all tasks."""
     with asyncio.Runner() as runner:
-        opening = open_statements(uri, size=2, wait_for=15.0)
+        opening = open_statements(uri, size=2, wait_for=15.0, answer_within=LONG_WITHIN)
         statements = runner.run(opening.__aenter__())
         try:
             topic = runner.run(TopicStore(statements).find(name))
@@ -159,7 +160,7 @@ def scan(uri: str, topic_id: int, buckets: tuple[int, int]) -> Iterator[tuple[An
 @contextmanager
 def _connection(uri: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     try:
-        with psycopg.connect(uri, connect_timeout=10) as connection:
+        with connect(uri, answer_within=LONG_WITHIN) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise StorageUnavailable(f"option 'postgres' leads to a database that does not answer: {error}") from error

@@ -10,10 +10,13 @@ from typing import Any
 
 import psycopg
 
+from meantime.database.connecting import connect
 from meantime.stack.folder import Folder
 from meantime.stack.model import HOST, Account, Spec
 from meantime.stack.services.account import INSIDE, give, lend_account, make_runnable
 from meantime.stack.services.postgres_data import DATABASE, USER, create, installed, program
+
+PROBE_WITHIN = 2.0
 
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -66,7 +69,7 @@ def password(folder: Folder) -> str:
 
 def answers(address: str) -> str | None:
     try:
-        with psycopg.connect(address, connect_timeout=2) as connection:
+        with connect(address, answer_within=PROBE_WITHIN) as connection:
             connection.execute("SELECT 1")
     except psycopg.OperationalError as error:
         return "recovery to finish" if "starting up" in str(error) else "it to accept connections"
@@ -77,7 +80,7 @@ def last_report(address: str, kind: str, name: str, since_ms: int) -> dict[str, 
     """What a process of timers has said of itself since an instant."""
     query = "SELECT report FROM timer_reports WHERE kind = %s AND name = %s AND at_ms > %s"
     try:
-        with psycopg.connect(address, connect_timeout=2) as connection:
+        with connect(address, answer_within=PROBE_WITHIN) as connection:
             found = connection.execute(query, (kind, name, since_ms)).fetchone()
     except psycopg.OperationalError:
         return None

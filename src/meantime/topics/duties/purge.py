@@ -60,7 +60,7 @@ class Purge:
     async def _in_batches(self, name: str, params: dict[str, int]) -> int:
         removed = 0
         for _ in range(MOST_BATCHES):
-            count = await self._statements.count(self._sql[name], params | {"limit": BATCH})
+            count = await self._statements.count_patiently(self._sql[name], params | {"limit": BATCH})
             removed += count
             if count < BATCH:
                 break

@@ -52,7 +52,7 @@ class TopicStore:
         return [DeletedTopic(*row) for row in await self._statements.run(self._sql["condemned_topics"], {})]
 
     async def drop(self, topic_id: int, before_ms: int) -> None:
-        await self._statements.run(self._sql["drop_topic"], {"topic_id": topic_id, "before_ms": before_ms})
+        await self._statements.count_patiently(self._sql["drop_topic"], {"topic_id": topic_id, "before_ms": before_ms})
 
 
 @dataclass(frozen=True, slots=True)
