@@ -25,6 +25,7 @@ from streams_nodes import (
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.streams.switching import conclusion as switch_conclusion
 from meantime.streams.switching import initiator as switch_run
+from meantime.streams.switching.acknowledged import StoragePartition
 from meantime.streams.switching.model import SwitchState
 from meantime.streams.switching.store import Superseded, SwitchStore
 
@@ -322,6 +323,24 @@ async def test_who_was_taken_over_can_do_nothing_any_more(nodes: list[Node], cli
     assert len(await nodes[0].streams.catalog.timelines(name)) == 1
     former._mine.discard(mine.id)
     next_one._mine.discard(mine.id)
+
+
+async def test_a_timeline_is_never_closed_before_what_was_acknowledged(nodes: list[Node], client: httpx.AsyncClient) -> None:
+    """A replica that has just become the leader may show less for a moment."""
+    name = await new_event_type(client)
+    entry = await nodes[0].streams.catalog.reload(name)
+    switches = nodes[0].streams.switches
+    store: SwitchStore = switches._tools.store
+    mine = switches._new(switch_request(name), entry)
+    switches._mine.add(mine.id)
+    await store.begin(mine)
+    await switches._tools.topics.make(nodes[0].streams.catalog.storage("kafka-2"), mine.new_topic, entry.event_type)
+    await store.raise_acknowledged({StoragePartition("default", entry.active.topic, 0): 7})
+    sealed = await store.advance(mine, SwitchState.SEALED)
+    committed = await store.commit(sealed, entry.active, (3,), 0)
+    assert (await nodes[0].streams.catalog.reload(name)).timelines[0].latest_offsets == (7,)
+    await switch_conclusion.finish(switches._tools, committed)
+    switches._mine.discard(mine.id)
 
 
 def switch_request(name: str) -> Any:

@@ -73,8 +73,10 @@ class LockReaction:
             notice = await self._notice(name)
             if notice is not None and notice.force:
                 await self._let_go(name)
-            elif not await draining:
-                log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.wait_no_longer(name))
+            else:
+                if not await draining:
+                    log.warning("publishes_left_to_the_seal", event_type=name, inside=self._gate.wait_no_longer(name))
+                await self._tell_acknowledged(name)
         finally:
             draining.cancel()
 
@@ -87,6 +89,13 @@ class LockReaction:
             self._read_commit_early(name)
         self._notices[name] = notice
         return notice
+
+    async def _tell_acknowledged(self, name: str) -> None:
+        """The initiator compares it with where the topic ends. It can do without: the end is read behind the seal."""
+        try:
+            await self._acknowledged.write()
+        except MeantimeError as error:
+            log.warning("acknowledged_offsets_not_written", event_type=name, error=error.detail)
 
     async def _let_go(self, name: str) -> None:
         if not await self._gate.drained(name, DRAIN_DEAD_FOR):

@@ -12,6 +12,7 @@ publishers are out, because by then those of the others are too, as a rule, and 
 import asyncio
 import time
 from dataclasses import replace
+from operator import gt
 
 import structlog
 
@@ -22,6 +23,8 @@ from meantime.streams.switching.model import Switch, SwitchState, notice_of
 from meantime.streams.switching.tools import SwitchTools
 
 log = structlog.get_logger(__name__)
+
+SHOWS_ALL_WITHIN = 5.0
 
 
 class SwitchRun:
@@ -121,9 +124,18 @@ class SwitchRun:
         self._log.info("switch_proved", topic=topic, since_lock_ms=self._since_lock_ms())
 
     async def _snapshot(self) -> tuple[int, ...]:
-        """Where the sealed topic ends."""
+        """Where the sealed topic ends. A replica that has just become the leader may show less than the former one has
+        acknowledged, until it has caught up; one that has lost something of it never will."""
         sealer, topic = self._tools.sealer(self._source), self._active.topic
-        ends = await sealer.end(topic, self._active.partitions, self._seen_ends)
+        ends, acknowledged = await asyncio.gather(
+            sealer.end(topic, self._active.partitions, self._seen_ends), self._tools.store.acknowledged(self._active)
+        )
+        give_up_at = time.monotonic() + SHOWS_ALL_WITHIN
+        while any(map(gt, acknowledged, ends)):
+            if time.monotonic() > give_up_at:
+                raise StorageUnavailable(f"topic {topic!r} ends before what it has acknowledged: {ends}, {acknowledged}")
+            await asyncio.sleep(0.05)
+            ends = await sealer.end(topic, self._active.partitions, [])
         self._log.info("switch_sealed", topic=topic, latest_offsets=ends, since_lock_ms=self._since_lock_ms())
         return ends
 

@@ -77,8 +77,9 @@ class SwitchStore:
     async def commit(self, switch: Switch, active: Timeline, ends: tuple[int, ...] | None, now_ms: int) -> Switch:
         """Close the active timeline at `ends` and open the next, or do nothing.
 
-        `ends` is None when the storage is dead: then it is where nodes are known to have acknowledged, read here, so that
-        nobody can acknowledge more in between.
+        What nodes are known to have acknowledged is read here, so that nobody can acknowledge more in between; the timeline
+        is never closed before it. A replica that was behind when it became the leader may still show less. `ends` is None
+        when the storage is dead: then there is nothing else to go by.
         """
         async with self._database.transaction() as connection:
             await self._lock_event_type(connection, switch.event_type)
@@ -113,7 +114,9 @@ class SwitchStore:
     async def _close(
         self, connection: Connection, active: Timeline, order: int, ends: tuple[int, ...] | None, now_ms: int
     ) -> None:
-        known = ends if ends is not None else await self._acknowledged(connection, active)
+        known = await self._acknowledged(connection, active)
+        if ends is not None:
+            known = tuple(map(max, ends, known))
         row = await (await connection.execute(self._queries["retention_of"], {"name": active.event_type})).fetchone()
         params = {
             "event_type": active.event_type,
@@ -126,6 +129,11 @@ class SwitchStore:
         cursor = await connection.execute(self._store.queries["close_timeline"], params)
         if cursor.rowcount != 1:
             raise Conflict(f"the active timeline of event type {active.event_type!r} has changed")
+
+    async def acknowledged(self, active: Timeline) -> tuple[int, ...]:
+        """The last offset of each partition that nodes have told to have acknowledged by now."""
+        async with self._database.connection() as connection:
+            return await self._acknowledged(connection, active)
 
     async def _acknowledged(self, connection: Connection, active: Timeline) -> tuple[int, ...]:
         params = {"storage_id": active.storage_id, "topic": active.topic}
