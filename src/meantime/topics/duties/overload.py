@@ -67,11 +67,13 @@ class OverloadForecast:
         self._counts = counts
         self._rates = rates
         self._every = every
+        self._told: set[str] = set()
 
     async def run_once(self) -> dict[str, PredictedOverload]:
         """The overloads ahead, by topic, of those topics whose consumers finish messages at this node."""
         self._rates.tick(self._every)
         found: dict[str, PredictedOverload] = {}
+        told: set[str] = set()
         for topic_id in self._rates.topics():
             topic = await self._catalog.by_id(topic_id)
             if topic is None:
@@ -82,6 +84,11 @@ class OverloadForecast:
             RATE.labels(topic.name).set(rate)
             SPIKE.labels(topic.name).set(overload.in_seconds if overload else -1)
             SPIKE_EXCESS.labels(topic.name).set(overload.excess if overload else 0)
+            told.add(topic.name)
             if overload:
                 found[topic.name] = overload
+        for name in self._told - told:
+            for gauge in (RATE, SPIKE, SPIKE_EXCESS):
+                gauge.remove(name)
+        self._told = told
         return found
