@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from meantime.errors import Unavailable
+
 log = structlog.get_logger(__name__)
 
 Answer = TypeVar("Answer")
@@ -86,11 +88,15 @@ class SharedCalls(Generic[Answer]):
         self._running: dict[str, asyncio.Task[Answer]] = {}
 
     async def ask(self, name: str) -> Answer:
+        return await asyncio.shield(self.begin(name))
+
+    def begin(self, name: str) -> "asyncio.Task[Answer]":
+        """The call that is under way, which may be a new one; it belongs to all who have asked."""
         task = self._running.get(name)
         if task is None:
             task = self._running[name] = asyncio.create_task(self._call(name), name=f"ask for {name}")
             task.add_done_callback(partial(self._done, name))
-        return await asyncio.shield(task)
+        return task
 
     def forget(self, name: str) -> None:
         """Whoever asks from now on does not share what is being asked for now."""
@@ -101,3 +107,40 @@ class SharedCalls(Generic[Answer]):
             del self._running[name]
         if not task.cancelled():
             task.exception()  # those who asked are told, if they are still there
+
+
+class PatientCalls(Generic[Answer]):
+    """Calls to something that may not answer, for those to whom the last answer will do then.
+
+    Whoever finds out that nothing is answered has waited for a moment; until there is an answer again, the others only have
+    it asked for.
+    """
+
+    def __init__(self, call: Callable[[str], Coroutine[Any, Any, Answer]], *, patience: float = 0.5) -> None:
+        self._call = call
+        self._patience = patience
+        self._calls = SharedCalls(self._heard)
+        self.silent = False
+
+    async def ask(self, name: str, last: Answer) -> Answer:
+        """The answer, or `last` when there is none for now. Errors other than `Unavailable` are answers."""
+        task = self._calls.begin(name)
+        if not self.silent:
+            await asyncio.wait({task}, timeout=self._patience)
+        if not task.done():
+            self.silent = True
+            return last
+        try:
+            return task.result()
+        except Unavailable:
+            return last
+
+    async def _heard(self, name: str) -> Answer:
+        silent = False
+        try:
+            return await self._call(name)
+        except Unavailable:
+            silent = True
+            raise
+        finally:
+            self.silent = silent

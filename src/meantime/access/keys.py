@@ -6,12 +6,16 @@ such a notification could not arrive. An answer that such a notification overtak
 So a revoked key stops working at once. Open requests of the key are told when the notification comes, and those that it does
 not reach within `LOOK_EVERY` seconds. So often it is also looked whether streams are still allowed by the authorization of
 what they read.
+
+While PostgreSQL does not answer, a key that was valid within the last `TRUSTED_FOR` seconds still is: nobody can revoke one
+meanwhile, except where only this node does not reach the database. A key whose revocation was told is not trusted again.
 """
 
 import asyncio
 import hashlib
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -25,11 +29,13 @@ from meantime.database.pool import Database
 from meantime.database.queries import load
 from meantime.errors import Forbidden, Invalid, MeantimeError, NotFound, Unauthenticated
 from meantime.names import check_identifier
+from meantime.tasks import PatientCalls
 
 SQL = load("meantime.access", "keys.sql")
 CHANNEL = "meantime_keys"
 REMEMBERED = 10_000
 LOOK_EVERY = 2.0
+TRUSTED_FOR = 300.0
 
 log = structlog.get_logger(__name__)
 
@@ -93,6 +99,12 @@ class Keys:
             raise NotFound(f"there is no valid key {id!r}; `meantime keys list` shows them")
 
 
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    identity: Identity
+    looked_up_at: float
+
+
 class OpenRequest(Protocol):
     def key_revoked(self) -> None: ...
 
@@ -107,7 +119,9 @@ class Authenticator:
     def __init__(self, database: Database, listener: Listener) -> None:
         self._database = database
         self._listener = listener
-        self._known: dict[bytes, Identity] = {}
+        self._known: dict[bytes, KnownKey] = {}
+        self._trusted: dict[bytes, KnownKey] = {}
+        self._patient = PatientCalls(self._look_up)
         self._open: dict[str, set[OpenRequest]] = {}
         self._watched: dict[OpenRequest, StillAllowed] = {}
         self._heard = 0
@@ -122,10 +136,15 @@ class Authenticator:
             raise Unauthenticated()
         digest = digest_of(key.strip())
         if self._listener.connected and digest in self._known:
-            return self._known[digest]
-        self._wrong_keys.check(peer)
+            return self._known[digest].identity
+        trusted = self._trusted.get(digest)
+        if trusted is None or time.monotonic() - trusted.looked_up_at > TRUSTED_FOR:
+            self._wrong_keys.check(peer)
+            trusted = None
         try:
-            return await self._look_up(digest)
+            if trusted is not None:
+                return (await self._patient.ask(digest.hex(), trusted)).identity
+            return (await self._look_up(digest.hex())).identity
         except Unauthenticated:
             self._wrong_keys.count(peer)
             raise
@@ -164,6 +183,7 @@ class Authenticator:
             valid = {row["id"] for row in await self._database.fetch_all(SQL["valid"], {"ids": asked})}
             for id in asked:
                 if id not in valid:
+                    self._distrust(id)
                     self._tell(id)
 
     async def end_forbidden(self) -> None:
@@ -176,25 +196,32 @@ class Authenticator:
                 self._watched.pop(request, None)
                 request.key_revoked()
 
-    async def _look_up(self, digest: bytes) -> Identity:
+    async def _look_up(self, hex_digest: str) -> KnownKey:
+        digest = bytes.fromhex(hex_digest)
         while True:
-            heard = self._heard
+            heard, looked_up_at = self._heard, time.monotonic()
             row = await self._database.fetch_one(SQL["find"], {"digest": digest})
             if row is None:
+                self._trusted.pop(digest, None)
                 raise Unauthenticated("this key is not known, or it was revoked")
             if heard == self._heard:
                 break
-        identity = Identity(row["id"], frozenset(row["scopes"]), row["name"])
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        self._known[digest] = identity
-        return identity
+        key = KnownKey(Identity(row["id"], frozenset(row["scopes"]), row["name"]), looked_up_at)
+        for kept in (self._known, self._trusted):
+            if len(kept) >= REMEMBERED:
+                kept.clear()
+            kept[digest] = key
+        return key
 
     def _on_revoked(self, id: str | None) -> None:
         self._heard += 1
         self._known.clear()
         if id is not None:
+            self._distrust(id)
             self._tell(id)
+
+    def _distrust(self, id: str) -> None:
+        self._trusted = {digest: key for digest, key in self._trusted.items() if key.identity.key_id != id}
 
     def _tell(self, id: str) -> None:
         requests = list(self._open.get(id, ()))

@@ -33,6 +33,11 @@ class SessionLiveness:
     def proven(self) -> bool:
         return self._session.connected and self._monotonic() < self._until
 
+    @property
+    def proof(self) -> tuple[int | None, int] | None:
+        """The same as before if the session has been proven without a gap since; None while it is not proven."""
+        return (self._session.id, self.renewed.count) if self.proven else None
+
     def now(self) -> float:
         return self._monotonic()
 

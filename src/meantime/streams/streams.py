@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
+from prometheus_client import Counter
 
 from meantime.clock import Clock
 from meantime.coordination.barrier import VersionBarrier
@@ -22,20 +23,26 @@ from meantime.kafka.admin import Admins
 from meantime.kafka.producer import Producers
 from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.deleted_event_types import LOOK_EVERY, DeletedEventTypes
 from meantime.streams.catalog.event_types import EventTypes
 from meantime.streams.catalog.storage_store import StorageStore
 from meantime.streams.catalog.storages import Storages
 from meantime.streams.catalog.timeline_topics import TimelineTopics
 from meantime.streams.publishing.opening import OpenPublisher, open_publisher
 from meantime.streams.publishing.publisher import Publisher
-from meantime.streams.reading.reader import MOST_STREAMS, Reading, open_reading
+from meantime.streams.reading.reader import MOST_STREAMS, STREAMED, Reading, open_reading
 from meantime.streams.subscriptions.subscriptions import Subscriptions, open_subscriptions
 from meantime.streams.switching.retention import Retention
 from meantime.streams.switching.switches import Switches
 from meantime.streams.switching.tools import SwitchOptions, SwitchTools
-from meantime.supervision import kept_running
+from meantime.supervision import Duty, kept_running, on_duty
 
 log = structlog.get_logger(__name__)
+
+
+def event_types_in(counter: Counter) -> set[str]:
+    """Those that a counter has a label for."""
+    return {sample.labels["event_type"] for metric in counter.collect() for sample in metric.samples}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ async def open_streams(
         subscriptions = await opened.enter_async_context(
             open_subscriptions(reading, database, session, listener, clock, node_id=node_id)
         )
+        deleted = DeletedEventTypes(base.store, listener, partial(_kept, base.publisher), partial(_forget, base.publisher))
+        await opened.enter_async_context(on_duty([Duty("deleted event types", deleted.run_once, LOOK_EVERY)]))
         min_retention_ms = options.min_retention_ms
         yield Streams(
             catalog=base.catalog,
@@ -124,6 +133,16 @@ def _switch_tools(
         admins=base.admins,
         options=SwitchOptions(barrier_for=options.barrier_for),
     )
+
+
+def _kept(publisher: Publisher) -> set[str]:
+    return publisher.kept() | event_types_in(STREAMED)
+
+
+def _forget(publisher: Publisher, name: str) -> None:
+    publisher.forget(name)
+    if name in event_types_in(STREAMED):
+        STREAMED.remove(name)
 
 
 async def _keep_storages(storages: Storages, catalog: Catalog, producers: Producers, configured: Sequence[Storage]) -> None:

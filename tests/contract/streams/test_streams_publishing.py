@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -13,14 +13,18 @@ import pytest_asyncio
 from confluent_kafka import Producer
 from streams_nodes import Node, Place, body, eventually, new_event_type, numbers_of, open_node, open_place, read_topic
 
+from meantime import metrics
 from meantime.clock import SystemClock
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
-from meantime.kafka.batch import Records
+from meantime.kafka.batch import RecordBatch, Records
 from meantime.kafka.producer import Producers
 from meantime.kafka.sealing import Sealer
+from meantime.streams.model import Timeline
 from meantime.streams.publishing.opening import OpenPublisher, open_publisher
+from meantime.streams.publishing.publisher import RESENT
+from meantime.streams.switching.switches import SwitchRequest
 
 pytestmark = pytest.mark.takes(seconds=50)
 
@@ -366,3 +370,113 @@ async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
+
+
+# What changes while a publish waits or is under way
+
+
+async def test_a_publish_that_waited_for_room_goes_to_the_timeline_that_is_active_then(
+    client: httpx.AsyncClient, node: Node, place: Place
+) -> None:
+    name = await new_event_type(client)
+    producer = node.streams.publisher._parts.producers.of(node.streams.catalog.storage("default"))
+    producer._in_flight += producer._limit
+    sent_on = RESENT._value.get()
+    publishing = asyncio.create_task(client.post(f"/event-types/{name}/events", content=body({"n": 1})))
+    await eventually(lambda: _is_true(bool(producer._waiters)))
+    assert (await client.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})).status_code == 201
+    producer._in_flight -= producer._limit
+    producer._waiters.popleft().set_result(None)
+    assert (await publishing).status_code == 200
+    assert RESENT._value.get() == sent_on, "it was sent to the timeline that had been left"
+    assert await numbers_of(place, node, name) == [[1]]
+
+
+async def test_a_publish_during_which_the_session_was_not_proven_is_answered_for(
+    client: httpx.AsyncClient, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Initiators may not have waited for it, also when the session is proven again by its end."""
+    name = await new_event_type(client)
+    parts = node.streams.publisher._parts
+    producer = parts.producers.of(node.streams.catalog.storage("default"))
+    begin, acknowledge = producer.begin, parts.switches.acknowledge
+    answered_for: list[str] = []
+
+    def begin_in_a_gap(records: Records) -> RecordBatch:
+        parts.liveness.renewed.beat()
+        return begin(records)
+
+    async def noted(timeline: Timeline, offsets: Mapping[int, int]) -> bool:
+        answered_for.append(timeline.event_type)
+        return await acknowledge(timeline, offsets)
+
+    monkeypatch.setattr(parts.switches, "acknowledge", noted)
+    await eventually(lambda: _is_true(parts.liveness.proven))
+    events = f"/event-types/{name}/events"
+    assert (await client.post(events, content=body({"n": 1}))).status_code == 200
+    assert answered_for == []
+    monkeypatch.setattr(producer, "begin", begin_in_a_gap)
+    assert (await client.post(events, content=body({"n": 2}))).status_code == 200
+    assert answered_for == [name]
+
+
+async def test_an_event_type_that_changes_while_its_storages_are_read_is_read_again(
+    client: httpx.AsyncClient, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await new_event_type(client)
+    catalog = node.streams.catalog
+    reload_storages, read = catalog.reload_storages, catalog._store.event_type
+    reads: list[str] = []
+
+    async def overtaken() -> Any:
+        if len(reads) == 1:
+            catalog.forget(name)
+        return await reload_storages()
+
+    async def counted(name: str) -> Any:
+        reads.append(name)
+        return await read(name)
+
+    monkeypatch.setattr(catalog, "reload_storages", overtaken)
+    monkeypatch.setattr(catalog._store, "event_type", counted)
+    catalog._storages_stale = True
+    await catalog.reload(name)
+    assert reads == [name, name]
+
+
+async def test_however_many_publishers_are_refused_few_questions_are_asked(
+    client: httpx.AsyncClient, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await new_event_type(client)
+    entry = await node.streams.catalog.entry(name)
+    tools = node.streams.switches._tools
+    switch = node.streams.switches._new(SwitchRequest(name, "kafka-2"), entry)
+    node.streams.switches._mine.add(switch.id)
+    await tools.store.begin(switch)
+    await Sealer(node.streams.admins.of(node.streams.catalog.storage("default"))).seal(entry.active.topic)
+    asked = 0
+    running = tools.store.running
+
+    async def counted(name: str) -> Any:
+        nonlocal asked
+        asked += 1
+        return await running(name)
+
+    monkeypatch.setattr(node.streams.publisher._parts.switches, "running", counted)
+    publishing = [client.post(f"/event-types/{name}/events", content=body({"n": n})) for n in range(50)]
+    answers = await asyncio.gather(*publishing)
+    node.streams.switches._mine.discard(switch.id)
+    assert {answer.status_code for answer in answers} == {503}
+    assert 0 < asked < 2 * len(answers)
+
+
+async def _is_true(value: bool) -> bool:
+    return value
+
+
+async def test_counters_of_a_deleted_event_type_are_gone(client: httpx.AsyncClient) -> None:
+    name = await new_event_type(client)
+    assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+    assert name in metrics.render().decode()
+    assert (await client.delete(f"/event-types/{name}")).status_code == 200
+    await eventually(lambda: _is_true(name not in metrics.render().decode()))

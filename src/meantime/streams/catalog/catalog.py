@@ -4,6 +4,10 @@ The invariant: an entry is used only while the node would be notified of a chang
 the listener is not connected, nothing is kept and every question is asked anew. A change that arrives while an answer is
 under way makes that answer worthless, and the question is asked again. Entries also expire by themselves, in case a
 connection died without telling.
+
+Publishing does not need PostgreSQL: while it does not answer, publishers go by what was last known of their event type. Of a
+switch they hear by ZooKeeper, and a topic that was left refuses them; so all that they can miss is a change of the
+declaration, for as long as this node does not reach the database.
 """
 
 import asyncio
@@ -18,7 +22,7 @@ from meantime.kafka.settings import Storage
 from meantime.names import EVENT_TYPE
 from meantime.streams.catalog.store import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
 from meantime.streams.model import EventType, Timeline
-from meantime.tasks import SharedCalls
+from meantime.tasks import PatientCalls, SharedCalls
 
 _HEAR_WITHIN = 0.5
 
@@ -53,12 +57,15 @@ class Catalog:
         self._keep_for = keep_for
         self._look_every = look_every
         self._entries: dict[str, CatalogEntry] = {}
+        self._last: dict[str, CatalogEntry] = {}
+        """What was read last, however long ago, unless a change of it was told."""
         self._generations: dict[str, int] = {}
         self._generation = 0
         self._changes: dict[str, asyncio.Event] = {}
         self._expected: dict[str, asyncio.Event] = {}
         self._storages: dict[str, Storage] = {}
         self._readings = SharedCalls(self.reload)
+        self._patient_readings = PatientCalls(self.reload)
         self._storages_stale = True
         self.storages_changed = asyncio.Event()
         news.subscribe(EVENT_TYPES_CHANNEL, self._on_event_type_changed)
@@ -84,6 +91,14 @@ class Catalog:
             return known
         return None
 
+    async def for_publishing(self, name: str) -> CatalogEntry:
+        """What publishers go by: what was last known of it, while PostgreSQL does not answer."""
+        known = self.known(name)
+        if known is not None:
+            return known
+        last = self._last.get(name)
+        return await (self.entry(name) if last is None else self._patient_readings.ask(name, last))
+
     async def reload(self, name: str) -> CatalogEntry:
         """Ask PostgreSQL, whatever is known."""
         if not EVENT_TYPE.fullmatch(name):
@@ -92,13 +107,16 @@ class Catalog:
             before = self._generation_of(name)
             read_at = time.monotonic()
             found = await self._store.event_type(name)
+            entry = CatalogEntry(*found, read_at) if found else None
+            if entry is not None:
+                await self._know_storages(entry)
+            # Nothing is awaited between this look and remembering: what came meanwhile is newer.
             if before == self._generation_of(name):
                 break
-        if found is None:
+        if entry is None:
             self._forget(name)
+            self._last.pop(name, None)
             raise NotFound(f"event type {name!r} does not exist")
-        entry = CatalogEntry(*found, read_at)
-        await self._know_storages(entry)
         self._remember(name, entry)
         return entry
 
@@ -111,11 +129,11 @@ class Catalog:
                     return
             except NotFound:
                 return
-            try:
-                async with asyncio.timeout(self._look_every):
-                    await changed.wait()
-            except TimeoutError:
-                continue
+            await _heard(changed, self._look_every)
+
+    async def changed(self, name: str, within: float) -> None:
+        """Return when a change of the event type is told, or after so many seconds."""
+        await _heard(self._changes.setdefault(name, asyncio.Event()), within)
 
     def storage(self, id: str) -> Storage:
         """A storage that some timeline read here lives in, or any other that is registered."""
@@ -152,14 +170,19 @@ class Catalog:
     def forget(self, name: str) -> None:
         """What is known of this event type may be wrong: ask again, and tell those who wait for a change."""
         self._generations[name] = self._generations.get(name, 0) + 1
+        self._last.pop(name, None)
         self._forget(name)
 
     def _generation_of(self, name: str) -> tuple[int, int]:
         return self._generation, self._generations.get(name, 0)
 
     def _remember(self, name: str, entry: CatalogEntry) -> None:
-        if self._news.connected:
-            self._entries[name] = entry
+        """Of two answers that were asked for at the same time the later one stays."""
+        last = self._last.get(name)
+        if last is None or last.read_at <= entry.read_at:
+            self._last[name] = entry
+            if self._news.connected:
+                self._entries[name] = entry
 
     def _forget(self, name: str) -> None:
         self._entries.pop(name, None)
@@ -186,3 +209,9 @@ class Catalog:
         self._storages_stale = True
         self.storages_changed.set()
         self._on_event_type_changed(None)
+
+
+async def _heard(changed: asyncio.Event, within: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await changed.wait()

@@ -8,6 +8,9 @@ FROM event_types e LEFT JOIN timelines t ON t.event_type = e.name
 WHERE e.name = %(name)s
 ORDER BY t.ord;
 
+-- name: existing_event_types
+SELECT name FROM event_types WHERE name = ANY(%(names)s::text[]);
+
 -- name: event_type_documents
 SELECT name, document, adopt_topic, adopt_storage_id FROM event_types ORDER BY name;
 

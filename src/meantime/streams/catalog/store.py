@@ -4,7 +4,7 @@ Every change to an event type notifies the channel `meantime_event_types` with i
 hear of it exactly when it can be read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +35,11 @@ class Store:
         event_type = _event_type(rows[0])
         timelines = tuple(_timeline(row) for row in rows if row["id"] is not None)
         return event_type, timelines or (_fake_timeline(event_type),)
+
+    async def existing(self, names: Iterable[str]) -> set[str]:
+        """Those of the names that event types have."""
+        rows = await self.database.fetch_all(self.queries["existing_event_types"], {"names": list(names)})
+        return {row["name"] for row in rows}
 
     async def event_type_documents(self) -> list[dict[str, Any]]:
         rows = await self.database.fetch_all(self.queries["event_type_documents"])

@@ -46,6 +46,8 @@ class PublishGate:
         self._closed: dict[str, float] = {}
         self._opened: dict[str, asyncio.Event] = {}
         self._drained: dict[str, asyncio.Event] = {}
+        self.closings = 0
+        """How often any gate was closed: whoever finds more of them than before must look again at what was behind it."""
 
     @property
     def closed(self) -> frozenset[str]:
@@ -85,6 +87,7 @@ class PublishGate:
     def close(self, event_type: str) -> None:
         if event_type not in self._closed:
             self._closed[event_type] = time.monotonic()
+            self.closings += 1
             CLOSED.inc()
 
     def open(self, event_type: str) -> None:

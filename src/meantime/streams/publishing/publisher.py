@@ -102,7 +102,7 @@ class Publisher:
     async def publish(self, name: str, body: bytes, flow_id: str) -> list[BatchItemResponse] | None:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
         deadline = time.monotonic() + self._parts.wait_for
-        entry = self._catalog.known(name) or await self._catalog.entry(name)
+        entry = self._catalog.known(name) or await self._catalog.for_publishing(name)
         builder, now_ms = self._builder(entry.event_type), self._parts.clock.now_ms()
         if len(body) <= AT_ONCE_BYTES:
             records = builder.records(body, flow_id, now_ms)
@@ -121,6 +121,16 @@ class Publisher:
             return None
         return await self._send_on(timeline, records, batch, deadline)
 
+    def kept(self) -> set[str]:
+        """The event types of which something is kept here."""
+        return {*self._builders, *self._counters}
+
+    def forget(self, name: str) -> None:
+        """The event type does not exist any more."""
+        self._builders.pop(name, None)
+        if self._counters.pop(name, None) is not None:
+            PUBLISHED.remove(name)
+
     def _builder(self, event_type: EventType) -> RecordBuilder:
         builder = self._builders.get(event_type.name)
         if builder is None or builder.event_type is not event_type:
@@ -137,14 +147,16 @@ class Publisher:
         while True:
             if self._gate.is_closed(name):
                 await self._gate.wait_open(name, deadline)
-            timeline = (self._catalog.known(name) or await self._catalog.entry(name)).active
+            closings = self._gate.closings
+            timeline = (self._catalog.known(name) or await self._catalog.for_publishing(name)).active
             producer = self._parts.producers.of(self._catalog.storage(timeline.storage_id))
             if not producer.has_room(records.size):
                 await producer.wait_for_room(records.size, deadline)
-            # Between this look at the gate and entering it nothing is awaited.
-            if not self._gate.is_closed(name):
+                continue  # the timeline may have been closed meanwhile
+            # Nothing is awaited from here until the gate is entered; none was closed since the timeline was looked up.
+            if closings == self._gate.closings and not self._gate.is_closed(name):
                 break
-        flight = self._gate.enter(name)
+        flight, proof = self._gate.enter(name), self._parts.liveness.proof
         try:
             batch = flight.batch = producer.begin(records)
             if producer.takes_long(records):
@@ -155,7 +167,8 @@ class Publisher:
             self._parts.acknowledged.note(timeline.storage_id, timeline.topic, batch.offsets)
         finally:
             self._gate.leave(flight)
-        if flight.late or not self._parts.liveness.proven:
+        # Initiators have waited for this publish if the session was there all the while, not if it has come back.
+        if flight.late or proof is None or proof != self._parts.liveness.proof:
             await self._answer_for(timeline, batch)
         return timeline, batch
 

@@ -5,9 +5,9 @@ switch is running and the active topic is sealed, an initiator came to grief bet
 opened again, under the same row that a new switch would have to hold, so the two cannot meet.
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 import structlog
@@ -20,10 +20,12 @@ from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import Timeline
 from meantime.streams.publishing.gate import PublishGate, still_switching
 from meantime.streams.switching.store import SwitchStore
+from meantime.tasks import SharedCalls
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY = 0.02
+_LOOK_FIRST = 0.02
+_LOOK_MOST = 0.5
 
 
 class Advice(Enum):
@@ -47,25 +49,42 @@ def resendable(outcomes: Sequence[RecordOutcome], partitions: Sequence[int]) -> 
     return chosen[::-1]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """An event type at a moment after something of it was refused."""
+
+    active: Timeline
+    switching: bool
+
+
 class Refusals:
+    """However many publishers of an event type were refused, one look tells all of them; and it is looked less and less
+    often, since a change is notified."""
+
     def __init__(self, catalog: Catalog, gate: PublishGate, switches: SwitchStore, admins: Admins) -> None:
         self._catalog = catalog
         self._gate = gate
         self._switches = switches
         self._admins = admins
+        self._looks = SharedCalls(self._look)
 
     async def advice(self, refused_by: Timeline, deadline: float) -> Advice:
         """Wait until it is clear what to do; `Unavailable` when a switch takes longer than the deadline."""
-        name = refused_by.event_type
+        name, pause = refused_by.event_type, _LOOK_FIRST
         while True:
-            active = (await self._catalog.reload(name)).active
-            if (active.storage_id, active.topic) != (refused_by.storage_id, refused_by.topic):
+            seen = await self._looks.ask(name)
+            if (seen.active.storage_id, seen.active.topic) != (refused_by.storage_id, refused_by.topic):
                 return Advice.AGAIN
-            if not self._gate.is_closed(name) and await self._switches.running(name) is None:
-                return await self._mended(active)
-            if time.monotonic() + _LOOK_EVERY > deadline:
+            if not self._gate.is_closed(name) and not seen.switching:
+                return await self._mended(seen.active)
+            if time.monotonic() + pause > deadline:
                 raise still_switching(name)
-            await asyncio.sleep(_LOOK_EVERY)
+            await self._catalog.changed(name, within=pause)
+            pause = min(_LOOK_MOST, pause * 2)
+
+    async def _look(self, name: str) -> _Sight:
+        active = (await self._catalog.reload(name)).active
+        return _Sight(active, await self._switches.running(name) is not None)
 
     async def _mended(self, timeline: Timeline) -> Advice:
         admin = self._admins.of(self._catalog.storage(timeline.storage_id))
