@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from meantime import tasks as background
-from meantime.tasks import SharedCalls, running
+from meantime.errors import NotFound, Unavailable
+from meantime.tasks import PatientCalls, SharedCalls, running
 
 
 class Deaf:
@@ -103,3 +104,37 @@ async def test_who_asks_after_a_change_gets_an_answer_of_after_it() -> None:
     asked.let_go.set()
     assert [await before, await after] == ["A", "A"]
     assert asked.names == ["a", "a"]
+
+
+async def test_the_last_answer_will_do_while_nothing_is_answered() -> None:
+    answers: list[asyncio.Future[str]] = []
+
+    def answer(name: str) -> "asyncio.Future[str]":
+        answers.append(asyncio.get_running_loop().create_future())
+        return answers[-1]
+
+    async def call(name: str) -> str:
+        return await answer(name)
+
+    calls = PatientCalls(call, patience=0.001)
+    assert await calls.ask("a", "old") == "old"
+    assert calls.silent
+    assert await calls.ask("a", "old") == "old"
+    assert len(answers) == 1, "it was asked again while an answer was still awaited"
+    answers[0].set_result("new")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not calls.silent
+    calls = PatientCalls(call, patience=60.0)
+    asking = asyncio.create_task(calls.ask("a", "old"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    answers[1].set_exception(Unavailable())
+    assert await asking == "old"
+    asking = asyncio.create_task(calls.ask("a", "old"))
+    assert await asking == "old"
+    await asyncio.sleep(0)
+    answers[2].set_exception(NotFound())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not calls.silent, "to be told that there is no such thing is an answer"
