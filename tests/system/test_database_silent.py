@@ -126,9 +126,8 @@ def test_a_node_whose_database_is_read_only_says_so_and_publishes(places: Places
 
     make("on")
     try:
-        until(lambda: user.ready() == 503)
-        reasons = user.http.get("/ready").json()["reasons"]
-        assert [reason["code"] for reason in reasons] == ["storage_read_only"]
+        until(lambda: [reason["code"] for reason in user.http.get("/ready").json()["reasons"]] == ["storage_read_only"])
+        assert user.ready() == 503
         assert user.create().status_code == 503
         assert user.publish() == 200
     finally:
