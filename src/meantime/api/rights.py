@@ -76,7 +76,8 @@ MESSAGE_READER = known("produce:{X-Producer-Group} or consume:{topic}")
 
 async def _authorization(call: HttpCall[Any, Any], event_type: str) -> Any:
     """That of an event type, as this node knows it: it is notified of changes."""
-    return (await call.services.streams.catalog.event_type(event_type)).document.get("authorization")
+    entry = await call.services.streams.catalog.for_publishing(event_type)
+    return entry.event_type.document.get("authorization")
 
 
 async def require_in_lists(call: HttpCall[Any, Any], event_type: str, *lists: str) -> None:
