@@ -19,7 +19,6 @@ from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.api.http.exchange import Headers, HttpExchange
 from meantime.api.ignored_fields import ignored_fields, ignored_parameters
-from meantime.api.json_depth import check_depth
 from meantime.api.meters import METERS
 from meantime.api.problems import MEDIA_TYPE, rendered, rendered_bug
 from meantime.api.routing import MethodNotAllowed, Route, Router
@@ -27,6 +26,7 @@ from meantime.api.services import Services
 from meantime.api.streaming import LineStream
 from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError
+from meantime.json_depth import check_depth
 from meantime.metrics import REGISTRY
 
 FLOW_ID = re.compile(rb"[\x21-\x7e]{1,128}")

@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from meantime.api.bodies import decoded
 from meantime.api.call import HttpCall
-from meantime.api.json_depth import check_small
 from meantime.api.streaming import LineStream
 from meantime.errors import Malformed
+from meantime.json_depth import check_small
 from meantime.streams.reading.limits import FLUSH_FOR, LONGEST_FOR, GivenLimits, stream_limits
 from meantime.streams.reading.reader import GivenCursor
 

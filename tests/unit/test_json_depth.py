@@ -2,8 +2,8 @@
 
 import pytest
 
-from meantime.api.json_depth import AT_ONCE, MOST_DEEP, check_depth, check_small
 from meantime.errors import Malformed
+from meantime.json_depth import AT_ONCE, MOST_DEEP, check_depth, check_small
 
 
 def arrays(depth: int) -> bytes:
