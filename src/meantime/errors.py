@@ -41,6 +41,9 @@ driver errors into these; `api.problems` maps codes to HTTP statuses and `cli.ex
 
 from typing import Any, ClassVar
 
+UNREADABLE = (ValueError, RecursionError)
+"""What decoding may raise for bytes that anybody can have written: not the format, not UTF-8, out of range, too deep."""
+
 
 class MeantimeError(Exception):
     """Something went wrong inside Meantime."""

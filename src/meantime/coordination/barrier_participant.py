@@ -12,7 +12,7 @@ import structlog
 
 from meantime.coordination.ephemeral import claim_ephemeral
 from meantime.coordination.session import Session, SessionState
-from meantime.coordination.timelines_root import ensure_timelines
+from meantime.coordination.timelines_root import current_version, ensure_timelines
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
@@ -133,7 +133,7 @@ class Participant:
         version = self._session.get(layout.version, self._pulse.beat)
         locked = self._session.children(layout.locked_event_types, self._pulse.beat)
         own = self._session.exists(self._path)
-        return BarrierState(int((await version).data), frozenset(await locked)), await own
+        return BarrierState(current_version(await version), frozenset(await locked)), await own
 
     async def _react_to(self, situation: BarrierState) -> None:
         try:

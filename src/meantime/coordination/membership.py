@@ -15,7 +15,7 @@ import structlog
 from meantime.coordination.ephemeral import claim_ephemeral
 from meantime.coordination.session import Session
 from meantime.coordination.views import RETRY_EVERY, ChildrenView, open_children_view
-from meantime.errors import CoordinationLost, MeantimeError
+from meantime.errors import UNREADABLE, CoordinationLost, MeantimeError
 from meantime.pulse import Pulse
 from meantime.supervision import kept_running
 
@@ -129,6 +129,6 @@ class Members:
 def _decode(name: str, data: bytes) -> Member | None:
     try:
         return msgspec.json.decode(data, type=Member)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         log.warning("member_record_not_understood", node=name, error=str(error))
         return None

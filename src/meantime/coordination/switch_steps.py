@@ -16,7 +16,7 @@ import asyncio
 from dataclasses import replace
 
 from meantime.coordination.session import Session
-from meantime.coordination.timelines_root import ensure_timelines
+from meantime.coordination.timelines_root import current_version, ensure_timelines
 from meantime.coordination.transaction import Create, Delete, SetData, Step, transact
 from meantime.coordination.zk.znodes import Znode
 from meantime.errors import Conflict, NotFound, VersionMoved
@@ -52,7 +52,7 @@ class SwitchSteps:
                 continue
             except Conflict as error:
                 raise Conflict(f"event type {event_type!r} is locked: a switch is running") from error
-            raised = replace(version, data=str(int(version.data) + 1).encode(), version=version.version + 1)
+            raised = replace(version, data=str(current_version(version) + 1).encode(), version=version.version + 1)
             self._begun[switch_id] = self._session.id, raised
             return int(raised.data)
 
@@ -69,7 +69,7 @@ class SwitchSteps:
                 self._read(self._session.layout.locked_event_type(event_type)),
             )
             if mark is None:
-                return int(version.data)
+                return current_version(version)
             steps: list[Step] = [self._raised(version), Delete(self._mark(switch_id))]
             if lock is not None and lock.data == mark.data:
                 steps.insert(0, Delete(self._session.layout.locked_event_type(event_type), lock.version))
@@ -77,7 +77,7 @@ class SwitchSteps:
                 await transact(self._session, *steps)
             except (VersionMoved, NotFound):
                 continue
-            return int(version.data) + 1
+            return current_version(version) + 1
 
     async def _end_at_once(self, switch_id: str, event_type: str, begun: Znode) -> bool:
         """In the session that made the lock nobody else can hold it; if anything at all has changed, nothing is done."""
@@ -104,7 +104,7 @@ class SwitchSteps:
             return None
 
     def _raised(self, version: Znode) -> SetData:
-        return SetData(self._session.layout.version, str(int(version.data) + 1).encode(), version.version)
+        return SetData(self._session.layout.version, str(current_version(version) + 1).encode(), version.version)
 
     def _mark(self, switch_id: str) -> str:
         return f"{self._marks}/{switch_id}"

@@ -4,9 +4,12 @@ import structlog
 
 from meantime.coordination.session import Session
 from meantime.coordination.ticket_queue import holding
+from meantime.coordination.zk.znodes import Znode
 from meantime.errors import Conflict
 
 log = structlog.get_logger(__name__)
+
+MOST_DIGITS = 19
 
 
 async def ensure_timelines(session: Session) -> None:
@@ -32,4 +35,14 @@ async def _complete(session: Session) -> bool:
 def version_of(data: bytes) -> int:
     """What is not a number counts as having reacted to nothing."""
     text = data.strip()
-    return int(text) if text.isdigit() else -1
+    return int(text) if len(text) < MOST_DIGITS and text.isdigit() else -1
+
+
+def current_version(node: Znode) -> int:
+    """The version in `timelines/version`. Where an outsider has written something else, it is how often the node was
+    written, which is more than any version before: each has written it once."""
+    version = version_of(node.data)
+    if version >= 0:
+        return version
+    log.error("timelines_version_unreadable", data=node.text[:80], counts_as=node.version)
+    return node.version

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from meantime.errors import StorageUnavailable
+from meantime.errors import UNREADABLE, StorageUnavailable
 from meantime.kafka.settings import Storage, client_config
 
 log = structlog.get_logger(__name__)
@@ -182,7 +182,7 @@ def as_json(value: bytes) -> bytes:
     """A record that was not written by this system: JSON as it is, anything else as a JSON string."""
     try:
         msgspec.json.decode(value, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return msgspec.json.encode(value.decode("utf-8", "replace"))
     return value
 

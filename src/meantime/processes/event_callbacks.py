@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 import structlog
@@ -20,7 +19,8 @@ from meantime.clock import Clock
 from meantime.coordination.session import Session
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
-from meantime.errors import Malformed, NotFound
+from meantime.errors import UNREADABLE, Malformed, NotFound
+from meantime.json_depth import MOST_DEEP, is_shallow
 from meantime.kafka.consumer import values_since
 from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.model import UNDEFINED
@@ -36,7 +36,7 @@ SETTLED_AFTER = 1.0
 """Seconds after which a dead publisher's last write has arrived or never will."""
 SKEW_MS = 10_000
 
-Event = dict[str, Any]
+NO_EVENT = f"the callback is not a JSON object, or is nested deeper than {MOST_DEEP}"
 
 
 class EventCallbacks:
@@ -67,7 +67,7 @@ class EventCallbacks:
         """Send what is left; what is left after that, and which of it may have been written."""
         category = (await self._catalog.entry(name)).event_type.category
         events = {index: event_of(held, category) for index, held in left.items()}
-        refusals |= {index: "the callback is not a JSON object" for index, event in events.items() if event is None}
+        refusals |= {index: NO_EVENT for index, event in events.items() if event is None}
         good = {index: event for index, event in events.items() if event is not None}
         if not good:
             return {}, set()
@@ -77,9 +77,20 @@ class EventCallbacks:
         except BatchRejected as rejected:
             return self._rejected(left, list(good), rejected.items, refusals), set()
         except Malformed as error:
+            if len(good) > 1:
+                return await self._publish_halves(name, {index: left[index] for index in good}, refusals)
             refusals |= dict.fromkeys(good, error.detail)
             return {}, set()
         return self._unwritten(left, list(good), items or [])
+
+    async def _publish_halves(
+        self, name: str, left: dict[int, HeldTimer], refusals: dict[int, str]
+    ) -> tuple[dict[int, HeldTimer], set[int]]:
+        """They were refused together: find the one that is at fault."""
+        timers, middle = list(left.items()), len(left) // 2
+        first, doubtful = await self._publish(name, dict(timers[:middle]), refusals)
+        second, also_doubtful = await self._publish(name, dict(timers[middle:]), refusals)
+        return first | second, doubtful | also_doubtful
 
     @staticmethod
     def _rejected(
@@ -118,11 +129,20 @@ class EventCallbacks:
 Trace = tuple[str, int] | bytes
 
 
+class _TracedMetadata(msgspec.Struct):
+    timer_token: str
+    timer_due: int
+
+
+class _TracedEvent(msgspec.Struct):
+    metadata: _TracedMetadata
+
+
 def event_of(held: HeldTimer, category: str) -> bytes | None:
     """The event as it is published; None when the callback is none."""
     try:
-        event = msgspec.json.decode(held.future.callback)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        event = msgspec.json.decode(held.future.callback) if is_shallow(held.future.callback) else None
+    except UNREADABLE:
         return None
     if not isinstance(event, dict):
         return None
@@ -155,11 +175,10 @@ def _traces_in(values: Iterator[bytes], category: str) -> Iterator[Trace]:
             yield value.strip()
             continue
         try:
-            metadata = msgspec.json.decode(value).get("metadata", {})
-        except (msgspec.DecodeError, AttributeError):
+            metadata = msgspec.json.decode(value, type=_TracedEvent).metadata
+        except UNREADABLE:
             continue
-        if "timer_token" in metadata:
-            yield (metadata["timer_token"], metadata.get("timer_due"))
+        yield (metadata.timer_token, metadata.timer_due)
 
 
 @asynccontextmanager

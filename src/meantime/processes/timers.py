@@ -39,7 +39,7 @@ from meantime.timers.ledger.account import LedgerWriter
 from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.options import limits_of, topics_of
-from meantime.timers.oscillator import Oscillator, Tick
+from meantime.timers.oscillator import AHEAD_S, Oscillator, Tick
 from meantime.timers.oscillator_topic import open_oscillator_topic
 from meantime.timers.reports import OscillatorReport
 from meantime.timers.timers import ELECTION
@@ -49,6 +49,8 @@ log = structlog.get_logger(__name__)
 
 FORGET_EVERY = 30.0
 REMEMBER_TICKS_FOR = 60
+TICKS_BACK_FOR = 86_400
+"""Seconds that an oscillator whose ticks are gone writes again, for whoever reads them; the Spark job needs only the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
 async def oscillator(base: Base) -> None:
     """Stand for election, and write ticks when elected."""
     lead_s = base.config.timers_lead
-    oscillating = Oscillator(partial(open_oscillator_topic, base.storage), base.clock, lead_s)
+    last_known = partial(base.store.last_tick, most_s=TICKS_BACK_FOR)
+    oscillating = Oscillator(partial(open_oscillator_topic, base.storage), base.clock, lead_s, last_known)
 
     async def report(tick: Tick) -> None:
         with suppress(StorageUnavailable):
@@ -148,6 +151,7 @@ async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: floa
         limits=limits_of(base.config),
         batch_every=batch_every,
         remember_ticks_s=base.config.timers_lead + REMEMBER_TICKS_FOR,
+        ticks_ahead_s=base.config.timers_lead + AHEAD_S,
         started_ms=now_ms,
         # Spark asks the machine for the time.
         behind_s=max(0, round(now_ms / 1000 - time.time())),

@@ -10,9 +10,12 @@ outcome is how it ended; it ends once.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from string import ascii_letters, digits
+from typing import Annotated, NamedTuple
 
 import msgspec
+
+from meantime.errors import UNREADABLE
 
 
 class TimerState(IntEnum):
@@ -32,6 +35,10 @@ class TimerState(IntEnum):
     @property
     def word(self) -> str:
         return "pending" if self is TimerState.NOTED else self.name.lower()
+
+
+OUTCOMES = frozenset({TimerState.FIRED, TimerState.CANCELLED, TimerState.REJECTED, TimerState.ATTEMPTED})
+"""What dispatchers tell of."""
 
 
 class TimerId(NamedTuple):
@@ -97,13 +104,35 @@ class TimerLimits:
         return self.max_callback_bytes + 8192
 
 
+IN_TOKENS = (digits + ascii_letters + "._:@-").encode()
+TOKEN_LENGTHS = frozenset(range(1, 129))
+Instant = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
+Second = Annotated[int, msgspec.Meta(ge=0, lt=10**12)]
+
+
 class TimerOutcomes(msgspec.Struct, frozen=True, array_like=True):
     """One record of `timer-done`: timers that ended in the same way, in one transaction with what it caused."""
 
     state: TimerState
-    at_ms: int
-    timers: tuple[tuple[int, tuple[str, ...]], ...]
+    at_ms: Instant
+    timers: tuple[tuple[Second, tuple[str, ...]], ...]
     """By second, the tokens."""
+
+
+def read_outcomes(value: bytes | None) -> TimerOutcomes | None:
+    """A record of `timer-done`; None for one that no dispatcher has written."""
+    try:
+        outcomes = msgspec.msgpack.decode(value or b"", type=TimerOutcomes)
+    except UNREADABLE:
+        return None
+    good = outcomes.state in OUTCOMES and all(_are_tokens(tokens) for _, tokens in outcomes.timers)
+    return outcomes if good else None
+
+
+def _are_tokens(texts: tuple[str, ...]) -> bool:
+    """As `is_identifier` for each; that would take ten times as long as all the rest of reading a record."""
+    lengths = set(map(len, texts))
+    return not "".join(texts).encode("utf-8", "replace").translate(None, IN_TOKENS) and lengths <= TOKEN_LENGTHS
 
 
 @dataclass(frozen=True, slots=True)

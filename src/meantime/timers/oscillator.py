@@ -4,8 +4,9 @@
        ▲                                                                                            │
        └──────────────── leadership over, or fenced ◄───────────────────────────────────────────────┘
 
-A new leader goes on from the last second in the topic, so what was missed is caught up, however long it was. Two leaders
-cannot both write: opening the topic makes every earlier writer fail.
+A new leader goes on from the last second in the topic, so what was missed is caught up, however long it was. A topic that
+holds none is not new: Kafka may have deleted its ticks in the meantime, so it is asked elsewhere where they ended. Two
+leaders cannot both write: opening the topic makes every earlier writer fail.
 """
 
 import asyncio
@@ -21,16 +22,20 @@ from meantime.clock import Clock
 log = structlog.get_logger(__name__)
 
 MOST_AT_ONCE = 5000
+AHEAD_S = 60
+"""How far ahead of the lead a tick may be that an earlier leader wrote; one further ahead is nobody's."""
 
 
 class TickTopic(Protocol):
-    async def last(self) -> int | None:
-        """The newest second in it."""
+    async def last(self, latest: int) -> int | None:
+        """The newest second in it that is not after `latest`."""
         ...
 
     async def write(self, seconds: range) -> None: ...
 
 
+LastKnown = Callable[[int], Awaitable[int | None]]
+"""Asked with the present second where the ticks ended that Kafka has forgotten; None when there were none."""
 OpenTickTopic = Callable[[], AbstractAsyncContextManager[TickTopic]]
 
 
@@ -56,15 +61,19 @@ def until_next(now_ms: int) -> float:
 
 
 class Oscillator:
-    def __init__(self, open_oscillator_topic: OpenTickTopic, clock: Clock, lead_s: int) -> None:
+    def __init__(self, open_oscillator_topic: OpenTickTopic, clock: Clock, lead_s: int, last_known: LastKnown) -> None:
         self._open_topic = open_oscillator_topic
         self._clock = clock
         self._lead_s = lead_s
+        self._last_known = last_known
 
     async def ticks(self) -> AsyncIterator[Tick]:
         """Write ticks for as long as this is iterated over."""
         async with self._open_topic() as topic:
-            last = await topic.last()
+            now = self._clock.now_ms() // 1000
+            last = await topic.last(now + self._lead_s + AHEAD_S)
+            if last is None:
+                last = await self._last_known(now)
             log.info("oscillator_topic_opened", last=last)
             while True:
                 now_ms = self._clock.now_ms()

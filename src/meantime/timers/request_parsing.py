@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from meantime.errors import Invalid, Malformed
+from meantime.errors import UNREADABLE, Invalid, Malformed
+from meantime.json_depth import is_shallow
 from meantime.names import check_identifier
 from meantime.timers.model import Future, TimerId, TimerLimits
 from meantime.timers.rules import event_type_of, future_fault, make_token
@@ -154,6 +155,6 @@ def _unpacked(text: str) -> bytes:
 
 def _is_event(callback: bytes) -> bool:
     try:
-        return isinstance(msgspec.json.decode(callback), dict)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return is_shallow(callback) and isinstance(msgspec.json.decode(callback), dict)
+    except UNREADABLE:
         return False

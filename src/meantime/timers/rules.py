@@ -17,6 +17,7 @@ from meantime.timers.model import CancelRequest, Future, Record, RefusedRequest,
 from meantime.timers.topics import RESERVED
 
 SECOND = re.compile(rb"[0-9]{1,12}")
+INSTANT = re.compile(rb"[0-9]{1,15}")
 KAFKA_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NAMED_SECOND = re.compile(r"([0-9]{1,12})\.[0-9a-f]{20}")
 EVENT_TYPE_PREFIX = "event-type:"
@@ -65,20 +66,23 @@ def outside(record: Record, limits: TimerLimits) -> Outside:
 
 def set_by(record: Record) -> TimerId | None:
     """The timer that a record of `timer-due` sets, without opening it; None for a cancel."""
-    token = dict(record.headers).get("token")
-    return None if token is None else TimerId(token.decode(), int(record.key or b"0"))
+    token, cancels = _token(record)
+    second = _second(record.key)
+    return None if cancels or second is None else TimerId(token, second)
 
 
 def read_due(record: Record, limits: TimerLimits) -> SetRequest | CancelRequest | None:
-    """A record of `timer-due`, judged by the Spark job from outside; None for a message that is at fault inside."""
+    """A record of `timer-due`, judged by the Spark job from outside; None for a message that is at fault inside, and for
+    a record that is not the Spark job's."""
     headers = dict(record.headers)
-    second = int(record.key or b"0")
-    requested_ms = int(headers.get("requested") or b"0")
-    cancelled = headers.get("cancel")
-    if cancelled is not None:
-        return CancelRequest(cancelled.decode(), second, requested_ms)
+    token, cancels = _token(record)
+    second, requested_ms = _second(record.key), _instant(headers.get("requested"))
+    named = "cancel" in headers or "token" in headers
+    if second is None or requested_ms is None or not named or not is_identifier(token):
+        return None
+    if cancels:
+        return CancelRequest(token, second, requested_ms)
     future = decode(record.value or b"")
-    token = (headers.get("token") or b"").decode()
     return None if future is None or future_fault(future, limits) else SetRequest(token, second, future, requested_ms)
 
 
@@ -90,6 +94,10 @@ def _token(record: Record) -> tuple[str, bool]:
     if given is None:
         return "" if cancelling else place(record), cancelling
     return given.decode("utf-8", "replace"), cancelling
+
+
+def _instant(text: bytes | None) -> int | None:
+    return int(text) if text and INSTANT.fullmatch(text) else None
 
 
 @lru_cache(maxsize=100_000)

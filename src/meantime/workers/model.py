@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from meantime.errors import CorruptRecord
+from meantime.errors import UNREADABLE, CorruptRecord
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -72,6 +72,6 @@ def decode(kind: type[T], path: str, data: bytes) -> T:
     """The record at this path; nothing at all reads as its defaults."""
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         sample = data[:80].decode("utf-8", "replace")
         raise CorruptRecord(f"the ZooKeeper node {path} cannot be read ({error}): {sample!r}", path=path) from error

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from timers_world import SHARES, Kafka, kafka_with_topics, until
 
@@ -27,6 +28,8 @@ pytestmark = [pytest.mark.lane("spark"), pytest.mark.takes(seconds=60), pytest.m
 
 STRETCH_S = 30
 EARLY_S = 20
+AHEAD = {"ticks_ahead_s": 100_000}
+"""These tests do not wait for their ticks."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,7 @@ def mark() -> str:
 
 def options(kafka: Kafka, folder, **more) -> FuturesOptions:
     shares, now_ms = partitions_of(kafka.admin, DUE), int(time.time() * 1000)
-    given = {"started_ms": now_ms, "batch_every": 0.2, "stretch_s": STRETCH_S, "early_s": EARLY_S, **more}
+    given = {"started_ms": now_ms, "batch_every": 0.2, "stretch_s": STRETCH_S, "early_s": EARLY_S, **AHEAD, **more}
     return FuturesOptions(kafka.storage, str(folder / "checkpoint"), shares, **given)
 
 
@@ -183,6 +186,29 @@ def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(k
         wanted = {f"{mark}-before", f"{mark}-meanwhile"}
         found: set[str] = set()
         until(lambda: found.update(tokens(marked(tail, mark, 1, within=90))) or found >= wanted, within=90)
+    finally:
+        query.stop()
+        tail.close()
+
+
+def test_timers_outlive_ticks_that_kafka_has_deleted_unread(kafka, spark, folder, mark):
+    """As after an outage that is longer than the retention of the ticks; what is no tick is left aside."""
+    tail, second, chosen = kafka.tail(DUE), opening(1500), options(kafka, folder)
+    query = start_futures(spark, chosen)
+    kafka.set(second, "calls", f"{mark}-waits")
+    kafka.set(second - 3 * STRETCH_S, "calls", f"{mark}-sign")
+    kafka.flush()
+    tick(kafka, second - 3 * STRETCH_S - EARLY_S)
+    assert tokens(marked(tail, mark, 1, within=150)) == [f"{mark}-sign"]
+    query.stop()
+    everything = TopicPartition(OSCILLATOR, 0, OFFSET_END)
+    kafka.admin.delete_records([everything])[everything].result()
+    for garbage in (b"99999999999", b"[" * 20_000, b"", None, b"9" * 5000, b"-5"):
+        kafka.producer.produce(OSCILLATOR, b'{"a":' * 20_000, garbage)
+    tick(kafka, second + 10 * STRETCH_S)
+    query = start_futures(spark, chosen)
+    try:
+        assert tokens(marked(tail, mark, 1, within=90)) == [f"{mark}-waits"]
     finally:
         query.stop()
         tail.close()

@@ -13,6 +13,8 @@ from meantime.timers.oscillator import Oscillator, Tick
 from meantime.timers.oscillator_topic import open_oscillator_topic
 from meantime.timers.topics import OSCILLATOR
 
+FAR = 2_000_000_000
+
 
 @pytest.fixture(scope="module")
 def kafka(services):
@@ -51,9 +53,13 @@ def seconds_on(kafka: Kafka) -> list[int]:
         found.append(int(message.key()))
 
 
-async def turn(kafka: Kafka, clock: ManualClock, times: int) -> list[Tick]:
+async def turn(kafka: Kafka, clock: ManualClock, times: int, last: int | None = None) -> list[Tick]:
     told = []
-    async for tick in Oscillator(partial(open_oscillator_topic, kafka.storage), clock, lead_s=5).ticks():
+
+    async def last_known(_: int) -> int | None:
+        return last
+
+    async for tick in Oscillator(partial(open_oscillator_topic, kafka.storage), clock, 5, last_known).ticks():
         told.append(tick)
         clock.advance(1000)
         if len(told) == times:
@@ -71,16 +77,28 @@ async def test_the_dial_goes_on_where_it_stood_and_leaves_no_gap(kafka):
     assert seconds_on(kafka) == list(range(1_700_000_000, 1_700_000_068))
 
 
+async def test_a_dial_whose_ticks_kafka_has_deleted_goes_on_where_they_ended(kafka):
+    clock = ManualClock(1_700_001_000_000)
+    until(lambda: emptied(kafka))
+    for garbage in (b"99999999999", b"[" * 20_000, b"", None, b"9" * 5000):
+        kafka.producer.produce(OSCILLATOR, b"1", garbage)
+    kafka.flush()
+    assert (await turn(kafka, clock, 1, last=1_700_000_900))[0].last == 1_700_001_005
+    until(lambda: emptied(kafka))
+    assert (await turn(kafka, ManualClock(1_700_002_000_000), 1))[0].last == 1_700_002_005
+    assert seconds_on(kafka) == list(range(1_700_002_000, 1_700_002_006)), "without anything to go on from it is new"
+
+
 async def test_whoever_opens_the_dial_ends_the_writing_of_everybody_before(kafka):
     async with open_oscillator_topic(kafka.storage) as old:
-        last = await old.last() or 0
+        last = await old.last(FAR) or 0
         await old.write(range(last + 1, last + 2))
         async with open_oscillator_topic(kafka.storage) as new:
-            assert await new.last() == last + 1
+            assert await new.last(FAR) == last + 1
             with pytest.raises(CoordinationLost):
                 await old.write(range(last + 2, last + 3))
             await new.write(range(last + 2, last + 3))
-            assert await new.last() == last + 2
+            assert await new.last(FAR) == last + 2
     assert seconds_on(kafka)[-2:] == [last + 1, last + 2]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from meantime.errors import PublishFailed
+from meantime.errors import UNREADABLE, PublishFailed
 from meantime.files import write_whole
 from meantime.pipelines.buffer.model import BufferedRecord
 from meantime.pipelines.event_types import http_reader
@@ -123,7 +123,7 @@ def mark(value: bytes) -> str:
         if metadata and metadata.eid:
             return metadata.eid
         content = msgspec.json.encode(msgspec.json.decode(value), order="deterministic")
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         content = value
     return sha256(content).hexdigest()
 

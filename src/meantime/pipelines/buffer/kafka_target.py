@@ -12,7 +12,7 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from meantime.errors import Conflict, NotFound, StorageUnavailable
+from meantime.errors import UNREADABLE, Conflict, NotFound, StorageUnavailable
 from meantime.kafka.settings import Storage, client_config
 from meantime.pipelines.buffer.model import BufferedRecord
 
@@ -125,7 +125,7 @@ def _last_ledger(storage: Storage, topic: str) -> PublishedIds:
             first = max(low, high - back)
             found = _newest(consumer, topic, first)
             if found is not None or first == low:
-                return msgspec.json.decode(found, type=PublishedIds) if found else PublishedIds([])
+                return found or PublishedIds([])
             back *= 16
     except KafkaException as error:
         raise StorageUnavailable(f"storage {storage.id!r} does not answer: {error}", storage_id=storage.id) from error
@@ -133,14 +133,22 @@ def _last_ledger(storage: Storage, topic: str) -> PublishedIds:
         consumer.close()
 
 
-def _newest(consumer: Consumer, topic: str, first: int) -> bytes | None:
+def _published(value: bytes | None) -> PublishedIds | None:
+    try:
+        return msgspec.json.decode(value or b"", type=PublishedIds)
+    except UNREADABLE:
+        return None
+
+
+def _newest(consumer: Consumer, topic: str, first: int) -> PublishedIds | None:
+    """Of those that can be read: anybody may write into a topic."""
     consumer.assign([TopicPartition(topic, 0, first)])
-    newest: bytes | None = None
+    newest: PublishedIds | None = None
     while True:
         message: Any = consumer.poll(WITHIN)
         if message is None:
             raise StorageUnavailable(f"the ledger {topic!r} cannot be read")
         if message.error() is None:
-            newest = message.value()
+            newest = _published(message.value()) or newest
         elif message.error().code() == KafkaError._PARTITION_EOF:
             return newest

@@ -6,7 +6,8 @@
 
 The invariant: every request leaves this query at least once. The tick that it meets lies ahead of the clock when the request
 is taken in, so it has yet to come or is remembered: ticks are kept for `remember_ticks_s` after the newest one, which runs
-ahead of the clock by the lead. (A machine whose clock falls behind by a minute while the query runs would break this.)
+ahead of the clock by the lead. No tick is missing, whatever Kafka has forgotten of them (`tick_source`). (A machine whose
+clock falls behind by a minute while the query runs would break this.)
 The watermark is on the ticks alone: were it on requests too, state would not be freed once requests pause.
 
 A stretch is handed out `early_s` before it begins, for a batch that takes in a burst holds the next tick up. Seconds are
@@ -21,13 +22,12 @@ from typing import TYPE_CHECKING
 from meantime.kafka.java_settings import connector_options
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.packing import unpacked
-from meantime.timers.topics import OSCILLATOR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LAYOUT = "requests"
+LAYOUT = "ticks"
 """What the join keeps, by name. Spark cannot read what another version has kept, so each has a checkpoint of its own: the
 first start reads all requests again, and what has fired does not fire again."""
 
@@ -47,13 +47,10 @@ def start_futures(spark: "SparkSession", options: FuturesOptions) -> "StreamingQ
 def read_ticks(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    source = spark.readStream.format("kafka").options(**connector_options(options.storage))
-    source = source.option("subscribe", OSCILLATOR).option("startingTimestamp", options.started_ms - 600_000)
-    # Old ticks may be gone by retention.
-    source = source.option("startingOffsetsByTimestampStrategy", "latest").option("failOnDataLoss", "false")
-    second = f.col("key").cast("string").try_cast("bigint")
+    from meantime.pipelines.timers.tick_source import read_seconds
+
     shards = f.explode(f.sequence(f.lit(0), f.lit(options.shards - 1))).alias("tick_shard")
-    opening = source.load().where(second % options.tick_every_s == 0).select(f.timestamp_seconds(second).alias("tick"))
+    opening = read_seconds(spark, options).select(f.timestamp_seconds("second").alias("tick"))
     return opening.withWatermark("tick", f"{options.remember_ticks_s} seconds").select("tick", shards)
 
 

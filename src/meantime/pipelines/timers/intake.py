@@ -52,6 +52,8 @@ class FuturesOptions:
     """More than the lead, by as much as clocks may differ."""
     started_ms: int = 0
     """Where ticks are read from when there is no checkpoint."""
+    ticks_ahead_s: int = 90
+    """How far ahead of the clock a tick may be: more than the lead, by as much as clocks may differ."""
     behind_s: int = 0
     """How far the clock of this machine is behind the oscillator's."""
 

@@ -14,13 +14,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from uuid import UUID
 
 import msgspec
+import structlog
 
 from meantime.coordination.session import Session
 from meantime.coordination.views import ChildrenView
-from meantime.errors import Conflict, CoordinationLost, NotFound
+from meantime.errors import UNREADABLE, Conflict, CoordinationLost, NotFound
 from meantime.streams.model import PartitionKey
 from meantime.streams.subscriptions.rules import ConnectedStream
 from meantime.supervision import kept_running
+
+log = structlog.get_logger(__name__)
 
 
 class StreamNode(msgspec.Struct, frozen=True):
@@ -41,11 +44,13 @@ class StreamRegistry:
 
     @property
     def readers(self) -> list[ConnectedStream]:
-        return [_reader(sequence, data) for sequence, data in sorted(self._sessions.current.items())]
+        found = (_reader(sequence, data) for sequence, data in sorted(self._sessions.current.items()))
+        return [reader for reader in found if reader is not None]
 
     @property
     def owners(self) -> dict[PartitionKey, str]:
-        return {_key(name): data.decode() for name, data in self._owners.current.items()}
+        found = ((_key(name), data) for name, data in self._owners.current.items())
+        return {key: data.decode("utf-8", "replace") for key, data in found if key is not None}
 
     @property
     def resetting(self) -> bool:
@@ -135,12 +140,20 @@ class StreamRegistry:
         return f"{self._root}/owners/{key[0]}:{key[1]}"
 
 
-def _key(name: str) -> PartitionKey:
+def _key(name: str) -> PartitionKey | None:
     event_type, _, partition = name.rpartition(":")
-    return event_type, int(partition)
+    try:
+        return event_type, int(partition)
+    except UNREADABLE:
+        log.warning("partition_owner_not_understood", node=name)
+        return None
 
 
-def _reader(sequence: str, data: bytes) -> ConnectedStream:
-    node = msgspec.json.decode(data, type=StreamNode)
+def _reader(sequence: str, data: bytes) -> ConnectedStream | None:
+    try:
+        node = msgspec.json.decode(data, type=StreamNode)
+    except UNREADABLE as error:
+        log.warning("stream_record_not_understood", node=sequence, error=str(error))
+        return None
     direct = None if node.direct is None else frozenset(node.direct)
     return ConnectedStream(node.stream_id, sequence, direct)

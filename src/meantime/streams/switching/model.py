@@ -14,6 +14,8 @@ from uuid import UUID
 
 import msgspec
 
+from meantime.errors import UNREADABLE
+
 
 class SwitchState(StrEnum):
     PREPARING = "preparing"
@@ -84,5 +86,5 @@ def notice_of(switch: Switch) -> bytes:
 def read_notice(data: bytes) -> LockNotice | None:
     try:
         return msgspec.json.decode(data, type=LockNotice)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None

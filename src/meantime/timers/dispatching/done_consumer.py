@@ -6,14 +6,13 @@ last thing that ended, not from now: while nobody fired, nothing is missing.
 
 from collections.abc import Iterator
 
-import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.timers.dispatching.ended_timers import EndedTimers
 from meantime.timers.kafka_topics import timers_config
-from meantime.timers.model import TimerOutcomes
+from meantime.timers.model import TimerOutcomes, read_outcomes
 from meantime.timers.topics import DONE
 
 ANSWER_WITHIN = 15.0
@@ -73,7 +72,9 @@ class DoneConsumer:
                 raise StorageUnavailable("Kafka does not let timer-done be read")
             error = message.error()
             if error is None:
-                yield msgspec.msgpack.decode(message.value() or b"", type=TimerOutcomes)
+                outcomes = read_outcomes(message.value())
+                if outcomes is not None:
+                    yield outcomes
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._consumer.unassign()
                 return

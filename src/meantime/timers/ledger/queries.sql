@@ -111,6 +111,9 @@ SELECT coalesce(sum(requested), 0)::bigint AS requested, coalesce(sum(fired), 0)
        coalesce(sum(pending) FILTER (WHERE minute < %(overdue_minute)s), 0)::bigint AS overdue
   FROM timer_minutes;
 
+-- name: oldest_pending
+SELECT min(minute) * 60 AS second FROM timer_minutes WHERE pending > 0;
+
 -- name: forget
 -- What has ended is forgotten after some time; what is pending never is.
 DELETE FROM timers
@@ -137,4 +140,5 @@ INSERT INTO timer_reports (kind, name, at_ms, report) VALUES (%(kind)s, %(name)s
 SELECT kind, name, at_ms, report FROM timer_reports WHERE at_ms > %(since_ms)s;
 
 -- name: forget_reports
-DELETE FROM timer_reports WHERE at_ms < %(before_ms)s;
+-- What the oscillator said last tells where it has to go on, however long it was away.
+DELETE FROM timer_reports WHERE at_ms < %(before_ms)s AND kind <> 'oscillator';

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -17,7 +16,7 @@ from meantime.kafka.settings import Storage
 from meantime.timers.kafka_topics import record_of, timers_config
 from meantime.timers.ledger.account import LedgerBatch, LedgerWriter
 from meantime.timers.ledger.store import LedgerStore, Place
-from meantime.timers.model import Record, TimerLimits, TimerOutcomes
+from meantime.timers.model import Record, TimerLimits, read_outcomes
 from meantime.timers.reports import FuturesReport, LedgerReport
 from meantime.timers.topics import DONE, REJECTED, REQUEST
 
@@ -119,8 +118,16 @@ class LedgerReader:
         if place[0] == REQUEST:
             batch.note_request(record, self._options.limits)
         else:
-            batch.note_outcomes(msgspec.msgpack.decode(record.value or b"", type=TimerOutcomes))
+            self._note_outcomes(batch, record)
         batch.note_place(place, self._places[place], record.offset + 1)
+
+    @staticmethod
+    def _note_outcomes(batch: LedgerBatch, record: Record) -> None:
+        outcomes = read_outcomes(record.value)
+        if outcomes is None:
+            log.warning("outcome_not_understood", topic=DONE, partition=record.partition, offset=record.offset)
+        else:
+            batch.note_outcomes(outcomes)
 
     def _assigned(self, _: Consumer, __: list[TopicPartition]) -> None:
         self._stale = True

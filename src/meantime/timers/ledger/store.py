@@ -14,7 +14,7 @@ from meantime.database.pool import Connection, Database, LostRace
 from meantime.database.queries import load
 from meantime.errors import Conflict
 from meantime.timers.model import LedgerEntry, LedgerTotals, TimerId, TimerState
-from meantime.timers.reports import KINDS, Report, Reported
+from meantime.timers.reports import KINDS, OscillatorReport, Report, Reported
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -53,6 +53,16 @@ class LedgerStore:
         assert row is not None
         overdue = row.pop("overdue")
         return LedgerTotals(**row), overdue
+
+    async def last_tick(self, now: int, most_s: int) -> int | None:
+        """Where the ticks ended, by the last report of it, else just before the oldest timer that is pending; not further
+        back than so many seconds. None when nobody has ever waited for a tick."""
+        reports = [said.report for said in await self.reports(OscillatorReport, 0)]
+        row = await self._database.fetch_one(self._queries["oldest_pending"])
+        pending = row["second"] if row else None
+        known = [report.last_tick for report in reports if isinstance(report, OscillatorReport) and report.last_tick <= now]
+        last = max(known) if known else None if pending is None else pending - 1
+        return None if last is None or last > now else max(last, now - most_s)
 
     # The ledger itself
 
