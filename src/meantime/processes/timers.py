@@ -50,7 +50,7 @@ log = structlog.get_logger(__name__)
 FORGET_EVERY = 30.0
 REMEMBER_TICKS_FOR = 60
 TICKS_BACK_FOR = 86_400
-"""Seconds that an oscillator whose ticks are gone writes again, for whoever reads them; the Spark job needs only the last."""
+"""Seconds that an oscillator whose ticks are gone writes again, for whoever reads them; the Spark job needs the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ async def dispatcher(base: Base) -> None:
         callbacks = await opened.enter_async_context(
             open_callbacks(base.database, listener, base.session, base.clock, base.name)
         )
-        background = BackgroundWork(base.store, callbacks.publish, base.clock, remember_ms)
+        background = BackgroundWork(base.store, callbacks, base.clock, remember_ms)
         supervisor = DispatcherSupervisor(DispatcherSetup(base.name, base.storage, base.clock, options), background)
         await opened.enter_async_context(kept_running(background.follow_join, "timers join"))
         await opened.enter_async_context(kept_running(partial(supervisor.report, base.store), "timers report"))

@@ -15,17 +15,17 @@ from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_data
 from meantime.clock import SystemClock
 from meantime.database.pool import open_database
 from meantime.tasks import running
-from meantime.timers.dispatching.background_work import BackgroundWork
+from meantime.timers.dispatching.background_work import BackgroundWork, PublishResult
 from meantime.timers.dispatching.dispatcher import DispatcherOptions
 from meantime.timers.dispatching.supervisor import DispatcherSetup, DispatcherSupervisor
 from meantime.timers.future import encode
 from meantime.timers.ledger.account import LedgerWriter
 from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
-from meantime.timers.model import Future, TimerId, TimerLimits, TimerState
+from meantime.timers.model import Future, TimerId, TimerLimits, TimerState, read_outcomes
 from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import OWNED_TOPIC, RESERVED_TOPIC, share_of
-from meantime.timers.topics import DUE, REJECTED, REQUEST
+from meantime.timers.topics import DONE, DUE, REJECTED, REQUEST
 
 pytestmark = pytest.mark.takes(seconds=170)
 
@@ -53,13 +53,36 @@ def mark() -> str:
     return uuid4().hex[:6]
 
 
-async def refuse_events(timers, attempted):
-    return ["no event types here"] * len(timers)
+class Events:
+    """Event types whose publishing does as it is told; `sent` are the tokens that were written, `looked` those that were
+    looked for."""
+
+    def __init__(self, refuse: str | None = "no event types here", may_go_on: asyncio.Event | None = None) -> None:
+        self.refuse = refuse
+        self.may_go_on = may_go_on
+        self.begun = asyncio.Event()
+        self.sent: list[str] = []
+        self.looked: list[str] = []
+
+    async def publish(self, timers, require) -> PublishResult:
+        self.begun.set()
+        if self.may_go_on is not None:
+            await self.may_go_on.wait()
+        require()
+        refused = (
+            {} if self.refuse is None else {n: self.refuse for n, held in enumerate(timers) if "good" not in held.token}
+        )
+        self.sent += [held.token for number, held in enumerate(timers) if number not in refused]
+        return PublishResult(refused)
+
+    async def published(self, timers) -> set[int]:
+        self.looked += [held.token for held in timers]
+        return {number for number, held in enumerate(timers) if held.token in self.sent}
 
 
 @asynccontextmanager
-async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", publish=refuse_events, **options):
-    background = BackgroundWork(store, publish, SystemClock(), remember_ms=86_400_000)
+async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", events: Events | None = None, **options):
+    background = BackgroundWork(store, events or Events(), SystemClock(), remember_ms=86_400_000)
     setup = DispatcherSetup(name, kafka.storage, SystemClock(), DispatcherOptions(SHARES, **options))
     supervisor = DispatcherSupervisor(setup, background)
     reader = LedgerReader(kafka.storage, LedgerWriter(store), store, LedgerOptions(TimerLimits()))
@@ -339,42 +362,71 @@ async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(k
 
 
 async def test_an_event_is_attempted_once_told_and_ended(kafka, store, mark):
-    asked = []
-
-    async def publish(timers, attempted):
-        asked.append((sorted(held.token for held in timers), sorted(held.token for held in attempted)))
-        return [None if held.token.endswith("good") else "it is wrong" for held in timers]
-
+    events = Events("it is wrong")
     rejected = kafka.tail(REJECTED)
-    async with dispatcher(kafka, store, publish=publish):
+    async with dispatcher(kafka, store, events=events):
         second = soon(1)
         due(kafka, second, "event-type:orders", f"{mark}-good")
         due(kafka, second, "event-type:orders", f"{mark}-bad")
         kafka.flush()
         refused = await refusals(rejected, mark, 1)
-    assert sorted(token for tokens, _ in asked for token in tokens) == [f"{mark}-bad", f"{mark}-good"]
-    assert all(attempted == [] for _, attempted in asked)
+    assert (events.sent, events.looked) == ([f"{mark}-good"], [])
     assert refused == {f"{mark}-bad": "it is wrong"}
 
 
-async def test_an_attempt_without_an_end_is_known_to_the_next_dispatcher(kafka, store, mark):
-    begun, asked = asyncio.Event(), []
-
-    async def never_tell(timers, attempted):
-        begun.set()
-        await asyncio.sleep(3600)
-
-    async def publish(timers, attempted):
-        asked.extend(held.token for held in attempted)
-        return [None] * len(timers)
-
-    async with dispatcher(kafka, store, publish=never_tell):
-        due(kafka, soon(1), "event-type:orders", f"{mark}-a")
+async def test_an_attempt_without_an_end_is_looked_up_by_the_next_dispatcher(kafka, store, mark):
+    """Whichever way it went; and it is told again and again while it lasts, so that nobody forgets it."""
+    silent, next_ones = Events(None, may_go_on=asyncio.Event()), Events(None)
+    next_ones.sent.append(f"{mark}-there")
+    done = kafka.tail(DONE)
+    async with dispatcher(kafka, store, events=silent):
+        for name in ("there", "gone"):
+            due(kafka, soon(1), "event-type:orders", f"{mark}-{name}")
         kafka.flush()
-        await asyncio.wait_for(begun.wait(), 60)
-    async with dispatcher(kafka, store, publish=publish):
-        for _ in range(200):
-            if asked:
+        await asyncio.wait_for(silent.begun.wait(), 60)
+        assert await attempts_of(done, f"{mark}-gone", 2) == 2
+    async with dispatcher(kafka, store, events=next_ones):
+        for _ in range(600):
+            if f"{mark}-gone" in next_ones.sent:
                 break
             await asyncio.sleep(0.1)
-    assert asked == [f"{mark}-a"]
+    assert sorted(next_ones.looked) == [f"{mark}-gone", f"{mark}-there"]
+    assert sorted(next_ones.sent) == [f"{mark}-gone", f"{mark}-there"]
+    assert silent.sent == []
+
+
+async def attempts_of(done, token: str, count: int, within: float = 60.0) -> int:
+    """How often it was told that a timer is about to be published."""
+    found, deadline = 0, time.monotonic() + within
+    while found < count and time.monotonic() < deadline:
+        outcomes = [read_outcomes(message.value()) for message in await read(done, 1, within=1.0)]
+        found += sum(
+            told is not None and told.state is TimerState.ATTEMPTED and any(token in tokens for _, tokens in told.timers)
+            for told in outcomes
+        )
+    return found
+
+
+async def test_events_of_a_share_that_has_gone_elsewhere_are_published_by_its_new_dispatcher_alone(kafka, store, mark):
+    """The old one waits for a storage meanwhile, which comes back when the share has gone."""
+    back, names = asyncio.Event(), [f"{mark}-{number}" for number in range(20)]
+    old, new = Events(None, may_go_on=back), Events(None)
+    async with dispatcher(kafka, store, "one", events=old) as one:
+        for name in names:
+            due(kafka, soon(1), "event-type:orders", name)
+        kafka.flush()
+        await asyncio.wait_for(old.begun.wait(), 60)
+        async with dispatcher(kafka, store, "two", events=new) as two:
+            for _ in range(300):
+                if len(one._dispatcher.report.shares) == len(two._dispatcher.report.shares) == 1:
+                    break
+                await asyncio.sleep(0.1)
+            back.set()
+            for _ in range(600):
+                if len({*old.sent, *new.sent}) == len(names):
+                    break
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(1.0)
+    assert Counter(old.sent + new.sent) == Counter(names)
+    assert old.sent
+    assert new.sent

@@ -6,7 +6,7 @@ timeline, batch by batch, before it says that it is written. What it writes all 
 by it and sent on to the next timeline.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -61,11 +61,14 @@ async def open_publisher(
     *,
     counted: bool = False,
     wait_for: float = 30.0,
+    deliver_for: float = 15.0,
+    permitted: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[OpenPublisher]:
-    """Publish as `name`; only nodes are `counted`. `wait_for`: seconds that a publish waits for a switch."""
+    """Publish as `name`; only nodes are `counted`. `wait_for`: seconds that a publish waits for a switch; `deliver_for`: how
+    long Kafka's client tries to write; `permitted` is asked before anything is handed to it."""
     store = Store(database)
     switch_store = SwitchStore(store)
-    catalog, gate, admins, producers = Catalog(store, listener), PublishGate(), Admins(), Producers()
+    catalog, gate, admins, producers = Catalog(store, listener), PublishGate(), Admins(), Producers(deliver_for=deliver_for)
     acknowledged, steps = AcknowledgedOffsets(switch_store), SwitchSteps(session)
     liveness = SessionLiveness(session, session.timeout)
     reaction = LockReaction(catalog, gate, producers, acknowledged, steps, switch_store)
@@ -80,6 +83,7 @@ async def open_publisher(
             liveness=liveness,
             clock=clock,
             wait_for=wait_for,
+            permitted=permitted,
         )
     )
     async with AsyncExitStack() as opened:

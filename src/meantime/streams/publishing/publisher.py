@@ -10,6 +10,7 @@ may have been; otherwise it has failed.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from prometheus_client import Counter
@@ -52,6 +53,8 @@ class PublisherParts:
     liveness: SessionLiveness
     clock: Clock
     wait_for: float = 30.0
+    permitted: Callable[[], None] = lambda: None
+    """Asked right before anything is handed to Kafka's client; raises if it must not be any more."""
 
 
 class Fate:
@@ -156,6 +159,7 @@ class Publisher:
             # Nothing is awaited from here until the gate is entered; none was closed since the timeline was looked up.
             if closings == self._gate.closings and not self._gate.is_closed(name):
                 break
+        self._parts.permitted()
         flight, proof = self._gate.enter(name), self._parts.liveness.proof
         try:
             batch = flight.batch = producer.begin(records)

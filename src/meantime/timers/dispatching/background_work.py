@@ -5,16 +5,18 @@ fetches the results in one of its next steps.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import structlog
 
 from meantime.clock import Clock
-from meantime.errors import Invalid, MeantimeError, StorageUnavailable
-from meantime.supervision import supervised
+from meantime.errors import Invalid, MeantimeError, StorageUnavailable, Unavailable
+from meantime.supervision import Work, supervised
 from meantime.tasks import TaskSet
 from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.ledger.store import LedgerStore
@@ -24,9 +26,45 @@ from meantime.timers.topics import DONE, REQUEST
 
 log = structlog.get_logger(__name__)
 
-Publish = Callable[[list[HeldTimer], set[HeldTimer]], Awaitable[list[str | None]]]
-"""Publishes timers of one event type, of which some have been attempted before; for each, why it was refused for good,
-or None when it is published."""
+
+class PublishPermit:
+    """Leave to publish timers whose attempt is written down: as long as nobody else can have them. `used` says whether
+    anything may have been handed to Kafka's client."""
+
+    def __init__(self, until: float, held: Callable[[], bool]) -> None:
+        self._until = until
+        self._held = held
+        self.used = False
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() >= self._until or not self._held()
+
+    def require(self) -> None:
+        """To be asked right before anything is handed over."""
+        if self.expired:
+            raise Unavailable("the timers may be another dispatcher's by now")
+        self.used = True
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """What became of timers by their place: why they were refused for good, and which may have been written or not. All
+    others are published."""
+
+    refused: Mapping[int, str] = field(default_factory=dict)
+    doubtful: Collection[int] = frozenset()
+
+
+class EventPublisher(Protocol):
+    async def publish(self, timers: list[HeldTimer], require: Callable[[], None]) -> PublishResult:
+        """Publish timers of one event type; `require` raises when that is not allowed any more."""
+        ...
+
+    async def published(self, timers: list[HeldTimer]) -> Collection[int]:
+        """Which of these timers of one event type, by their place, have been published before."""
+        ...
+
 
 ASK_AGAIN_EVERY = 0.5
 AT_ONCE = 5000
@@ -43,6 +81,10 @@ class WorkResult:
     cancelled: tuple[HeldTimer, ...] = ()
     published: tuple[HeldTimer, ...] = ()
     refused: tuple[tuple[HeldTimer, str], ...] = ()
+    unsent: tuple[HeldTimer, ...] = ()
+    """They were not published, which is certain."""
+    doubtful: tuple[HeldTimer, ...] = ()
+    """They may have been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +96,15 @@ class UnverifiedTimers:
 
 
 class BackgroundWork:
-    def __init__(self, ledger: LedgerStore, publish: Publish, clock: Clock, remember_ms: int) -> None:
+    def __init__(self, ledger: LedgerStore, events: EventPublisher, clock: Clock, remember_ms: int) -> None:
         self._ledger = ledger
-        self._publish = publish
+        self._events = events
         self._clock = clock
         self._remember_ms = remember_ms
         self._loop = asyncio.get_running_loop()
-        self._tasks = TaskSet()
+        self._tasks: dict[int, TaskSet] = {}
+        self._given_up: Counter[int] = Counter()
+        self._cleared = 0
         self._results: deque[WorkResult] = deque()
         self.through: Mapping[int, int] = {}
         """How far `timer-request` has come through the Spark job, by partition."""
@@ -70,12 +114,30 @@ class BackgroundWork:
     def check(self, timers: list[HeldTimer], reached: Mapping[int, int], ended_from: int) -> None:
         needed = {(REQUEST, partition): offset for partition, offset in reached.items()}
         needed[DONE, timers[0].share] = ended_from
-        checking = supervised(partial(self._check, UnverifiedTimers(timers, needed)), "timers ledger check")
-        self._loop.call_soon_threadsafe(self._tasks.start, checking, "ledger check")
+        self._start(timers[0].share, partial(self._check, UnverifiedTimers(timers, needed)), "timers ledger check")
 
-    def publish(self, timers: list[HeldTimer], attempted: set[HeldTimer]) -> None:
-        publishing = supervised(partial(self._publish_all, timers, set(attempted)), "timers event callbacks")
-        self._loop.call_soon_threadsafe(self._tasks.start, publishing, "event callbacks")
+    def publish(self, timers: list[HeldTimer], until: float) -> None:
+        """Timers of one share and one event type, until an instant of the monotonic clock."""
+        share = timers[0].share
+        tenure = self._tenure(share)
+        permit = PublishPermit(until, lambda: self._tenure(share) == tenure)
+        self._start(share, partial(self._publish, timers, permit), "timers event callbacks")
+
+    def look(self, timers: list[HeldTimer], wait_for: float) -> None:
+        """After some seconds, whether timers of one share and one event type have been published."""
+        self._start(timers[0].share, partial(self._look, timers, wait_for), "timers event look-up")
+
+    def give_up(self, share: int) -> None:
+        """Its timers are somebody else's from now on."""
+        self._given_up[share] += 1
+        self._loop.call_soon_threadsafe(self._cancel, share)
+
+    def _start(self, share: int, work: Work, name: str) -> None:
+        self._loop.call_soon_threadsafe(self._begin, share, self._tenure(share), work, name)
+
+    def _tenure(self, share: int) -> tuple[int, int]:
+        """Changes whenever the share goes elsewhere, and with every dispatcher."""
+        return self._cleared, self._given_up[share]
 
     def results(self) -> deque[WorkResult]:
         """Those that are there; the dispatcher takes them out."""
@@ -99,8 +161,16 @@ class BackgroundWork:
 
     async def clear(self) -> None:
         """Drop all work and results: the dispatcher that they belong to is gone, and the next one reads its timers again."""
-        await self._tasks.end()
+        self._cleared += 1
+        await asyncio.gather(*(tasks.end() for tasks in self._tasks.values()))
         self._results.clear()
+
+    def _begin(self, share: int, tenure: tuple[int, int], work: Work, name: str) -> None:
+        if tenure == self._tenure(share):
+            self._tasks.setdefault(share, TaskSet()).start(supervised(work, name), name)
+
+    def _cancel(self, share: int) -> None:
+        self._tasks.get(share, TaskSet()).cancel()
 
     async def _check(self, unverified: UnverifiedTimers) -> None:
         while True:
@@ -140,25 +210,43 @@ class BackgroundWork:
             )
         )
 
-    async def _publish_all(self, timers: list[HeldTimer], attempted: set[HeldTimer]) -> None:
-        while True:
+    async def _publish(self, timers: list[HeldTimer], permit: PublishPermit) -> None:
+        while not (permit.expired or permit.used):
             try:
-                reasons = await self._publish(timers, attempted)
-                break
+                self._published(timers, await self._events.publish(timers, permit.require))
+                return
             except Invalid as error:
-                reasons = [error.detail] * len(timers)
-                break
+                self._published(timers, PublishResult(dict.fromkeys(range(len(timers)), error.detail)))
+                return
             except MeantimeError as error:
                 log.warning("publishing_postponed", topic=timers[0].future.topic, timers=len(timers), error=error.detail)
-                attempted.update(timers)
                 await asyncio.sleep(ASK_AGAIN_EVERY)
-            except Exception:
-                attempted.update(timers)
-                raise
-        done = zip(timers, reasons, strict=True)
-        published = tuple(held for held, reason in zip(timers, reasons, strict=True) if reason is None)
-        refused = tuple((held, reason) for held, reason in done if reason is not None)
-        self._results.append(WorkResult(published=published, refused=refused))
+        left = tuple(timers)
+        self._results.append(WorkResult(doubtful=left) if permit.used else WorkResult(unsent=left))
+
+    def _published(self, timers: list[HeldTimer], result: PublishResult) -> None:
+        open = {*result.refused, *result.doubtful}
+        self._results.append(
+            WorkResult(
+                published=tuple(held for place, held in enumerate(timers) if place not in open),
+                refused=tuple((timers[place], reason) for place, reason in result.refused.items()),
+                doubtful=tuple(timers[place] for place in result.doubtful),
+            )
+        )
+
+    async def _look(self, timers: list[HeldTimer], wait_for: float) -> None:
+        await asyncio.sleep(wait_for)
+        while True:
+            try:
+                found = set(await self._events.published(timers))
+                break
+            except MeantimeError as error:
+                log.warning("looking_postponed", topic=timers[0].future.topic, timers=len(timers), error=error.detail)
+            await asyncio.sleep(ASK_AGAIN_EVERY)
+        there = tuple(held for place, held in enumerate(timers) if place in found)
+        self._results.append(
+            WorkResult(published=there, unsent=tuple(held for place, held in enumerate(timers) if place not in found))
+        )
 
 
 def state_by_ledger(held: HeldTimer, entry: LedgerEntry | None, oldest_ms: int) -> TimerState:

@@ -6,7 +6,7 @@ arrived. `held_timers` decides, `transaction` writes to Kafka, `background_work`
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
@@ -19,6 +19,8 @@ from meantime.timers.dispatching.background_work import BackgroundWork, WorkResu
 from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, near_or_empty
 from meantime.timers.dispatching.delivery import CallbackTopics, TimerDelivery, missing_topic
 from meantime.timers.dispatching.done_consumer import DoneConsumer
+from meantime.timers.dispatching.ended_timers import PERMITTED_FOR, SETTLED_MS
+from meantime.timers.dispatching.grouping import by_event_type, by_share
 from meantime.timers.dispatching.held_timers import HeldTimer, HeldTimers, Span
 from meantime.timers.dispatching.request_coverage import CancelsAheadOfJoin, far_from
 from meantime.timers.dispatching.transaction import FiredTimers, FiringTransaction, OutcomeBatch, TransactionAborted
@@ -30,7 +32,8 @@ from meantime.timers.topics import REQUEST
 
 log = structlog.get_logger(__name__)
 
-EVENTS_AT_ONCE = 1000
+ANSWERED_MS = 1000
+"""After so long it can be seen what became of events that Kafka's client has given up to write."""
 ASKED_LATER_MS = 100
 """A cancel that Kafka had in time must be before the end that is asked for. Its clock may be behind, and between looking at
 it and writing a record it may have to wait for a processor."""
@@ -137,6 +140,7 @@ class TimerDispatcher:
     def _leave(self, number: int) -> None:
         """Whatever of it is under way is somebody else's now."""
         self._shares.pop(number, None)
+        self._background.give_up(number)
         self._leftover = self._leftover.without(number)
         log.info("share_left", share=number)
 
@@ -227,43 +231,51 @@ class TimerDispatcher:
         events = {topic for topic in strange if event_type_of(topic) is not None}
         owned = {topic for topic in strange if topic in adopted}
         missing = self._topics.missing(strange - events - owned)
-        batch.attempt += [held for held in batch.fire if held.future.topic in events]
+        batch.attempt += self._look_first([held for held in batch.fire if held.future.topic in events])
         batch.rejected += [(held, missing_topic(held)) for held in batch.fire if held.future.topic in missing]
         batch.rejected += [(held, OWNED_TOPIC) for held in batch.fire if held.future.topic in owned]
         aside = events | missing | owned
         batch.fire = [held for held in batch.fire if held.future.topic not in aside]
 
-    def _publish(self, timers: list[HeldTimer]) -> None:
-        """The attempt is written down: now it may be made."""
-        topics: dict[str, list[HeldTimer]] = {}
-        attempted: set[HeldTimer] = set()
+    def _look_first(self, timers: list[HeldTimer]) -> list[HeldTimer]:
+        """Of those that were attempted before it is looked up what became of them; the others may be attempted."""
+        now_ms, looked_up = self._clock.now_ms(), dict[HeldTimer, float]()
         for held in timers:
-            ended_timers = self._shares[held.share].ended_timers
-            if ended_timers.has_attempted(held.token, held.second):
-                attempted.add(held)
-            ended_timers.attempt(held.token, held.second)
+            share = self._shares[held.share]
+            settles_ms = share.ended_timers.settles_ms(held.token, held.second)
+            if settles_ms is not None:
+                looked_up[held] = max(0, settles_ms - now_ms) / 1000
+                share.mark_in_progress([held])
+        for some in by_event_type(looked_up):
+            self._background.look(some, max(looked_up[held] for held in some))
+        return [held for held in timers if held not in looked_up]
+
+    def _publish(self, timers: list[HeldTimer], until: float) -> None:
+        """The attempt is written down: now it may be made."""
+        settles_ms = self._clock.now_ms() + SETTLED_MS
+        for held in timers:
+            self._shares[held.share].ended_timers.attempt(held.token, held.second, settles_ms)
             self._shares[held.share].mark_in_progress([held])
-            topics.setdefault(held.future.topic, []).append(held)
-        for of_topic in topics.values():
-            for start in range(0, len(of_topic), EVENTS_AT_ONCE):
-                some = of_topic[start : start + EVENTS_AT_ONCE]
-                self._background.publish(some, attempted.intersection(some))
+        for some in by_event_type(timers):
+            self._background.publish(some, until)
 
     def _deliver(self, batch: OutcomeBatch) -> bool:
         """Whether all of it went out."""
         touched = {held.share for held in (*batch.ends, *batch.attempt)}
         positions = {number: self._shares[number].offsets.position for number in touched}
+        publish_until = time.monotonic() + PERMITTED_FOR
         sent = self._delivery.send(batch, positions, self._clients.due.group())
         for part, fired in sent.done:
             self._ended(part, fired, positions)
+            self._publish(part.attempt, publish_until)
         self._keep(sent.left)
         return not sent.left
 
     def _keep(self, left: OutcomeBatch) -> None:
         """Nothing of it was written. What was to fire may still be cancelled; all else is decided."""
-        for number, timers in _by_share(left.fire + left.attempt).items():
+        for number, timers in by_share(left.fire + left.attempt).items():
             self._shares[number].put_back(timers)
-        for number, timers in _by_share(left.cancelled).items():
+        for number, timers in by_share(left.cancelled).items():
             self._shares[number].mark_in_progress(timers)
         self._leftover.add(
             OutcomeBatch(cancelled=left.cancelled, rejected=left.rejected, fired_elsewhere=left.fired_elsewhere)
@@ -273,9 +285,8 @@ class TimerDispatcher:
         now_ms = self._clock.now_ms()
         for share, position in positions.items():
             self._shares[share].offsets.mark_committed(position)
-        for number, timers in _by_share(batch.ends).items():
+        for number, timers in by_share(batch.ends).items():
             self._shares[number].end(timers, now_ms)
-        self._publish(batch.attempt)
         for one in fired:
             self._fired += len(one.timers)
             self._lateness.count([one.at_ms - max(held.second * 1000, held.requested_ms) for held in one.timers], one.at_ms)
@@ -290,15 +301,27 @@ class TimerDispatcher:
     def _apply(self, results: WorkResult) -> None:
         """Timers of a share that has gone elsewhere in the meantime are somebody else's."""
         now_ms = self._clock.now_ms()
-        for number, timers in _by_share(results.go_on).items():
+        for number, timers in by_share(results.go_on).items():
             with suppress(KeyError):
                 self._shares[number].put_back(timers)
-        for number, timers in _by_share(results.ended).items():
+        for number, timers in by_share(results.ended).items():
             with suppress(KeyError):
                 self._shares[number].end(timers, now_ms)
+        self._take_attempts(results, now_ms)
         self._leftover.cancelled += [held for held in results.cancelled if held.share in self._shares]
         self._leftover.fired_elsewhere += [held for held in results.published if held.share in self._shares]
         self._leftover.rejected += [(held, why) for held, why in results.refused if held.share in self._shares]
+
+    def _take_attempts(self, results: WorkResult, now_ms: int) -> None:
+        """Those that came to nothing are made again; where that is not certain, it is looked up first."""
+        for held in results.unsent:
+            if share := self._shares.get(held.share):
+                share.ended_timers.not_attempted(held.token, held.second)
+                share.put_back([held])
+        for held in results.doubtful:
+            if share := self._shares.get(held.share):
+                share.ended_timers.attempt(held.token, held.second, now_ms + ANSWERED_MS)
+                share.put_back([held])
 
     # Housekeeping
 
@@ -363,10 +386,3 @@ class TimerDispatcher:
             return
         for number, position in moved.items():
             self._shares[number].offsets.mark_committed(position)
-
-
-def _by_share(timers: Iterable[HeldTimer]) -> dict[int, list[HeldTimer]]:
-    shares: dict[int, list[HeldTimer]] = {}
-    for held in timers:
-        shares.setdefault(held.share, []).append(held)
-    return shares

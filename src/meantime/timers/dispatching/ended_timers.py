@@ -6,13 +6,21 @@ remembered here has not ended; for an older second only the ledger can tell.
 
 from meantime.timers.model import TimerOutcomes, TimerState
 
+PERMITTED_FOR = 5.0
+"""Seconds after writing an attempt down for which the event may be handed to Kafka's client. A dispatcher is not taken for
+dead within them, so nobody else has the timer."""
+DELIVERED_FOR = 8.0
+"""Seconds after which Kafka's client gives up to write it."""
+SETTLED_MS = round((PERMITTED_FOR + DELIVERED_FOR + 1.0) * 1000)
+"""After so long an attempt has led to an event, or never will."""
+
 
 class EndedTimers:
     def __init__(self, complete_since_ms: int) -> None:
         self.complete_since_ms = complete_since_ms
         self._tokens: dict[int, set[str]] = {}
         self._touched_ms: dict[int, int] = {}
-        self._attempted: set[tuple[str, int]] = set()
+        self._attempted: dict[tuple[str, int], int] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._tokens.values()))
@@ -32,20 +40,26 @@ class EndedTimers:
         tokens.add(token)
         self._touched_ms[second] = at_ms
         if self._attempted:
-            self._attempted.discard((token, second))
+            self._attempted.pop((token, second), None)
 
-    def attempt(self, token: str, second: int) -> None:
-        """It is about to be published as an event, or was by somebody who did not tell how that ended."""
-        self._attempted.add((token, second))
+    def attempt(self, token: str, second: int, settles_ms: int) -> None:
+        """It is about to be published as an event, or was by somebody who did not tell how that ended; from `settles_ms` on
+        it can be seen whether the event is there."""
+        self._attempted[token, second] = settles_ms
 
-    def has_attempted(self, token: str, second: int) -> bool:
-        return (token, second) in self._attempted
+    def not_attempted(self, token: str, second: int) -> None:
+        """It is certain that it was not published."""
+        self._attempted.pop((token, second), None)
+
+    def settles_ms(self, token: str, second: int) -> int | None:
+        """When it can be seen what became of an attempt; None without one."""
+        return self._attempted.get((token, second))
 
     def add_outcomes(self, outcomes: TimerOutcomes) -> None:
         for second, tokens in outcomes.timers:
             for token in tokens:
                 if outcomes.state is TimerState.ATTEMPTED:
-                    self.attempt(token, second)
+                    self.attempt(token, second, outcomes.at_ms + SETTLED_MS)
                 else:
                     self.add(token, second, outcomes.at_ms)
 
