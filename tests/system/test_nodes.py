@@ -128,6 +128,30 @@ def test_a_skewed_node_is_degraded_says_why_and_recovers(stack) -> None:
     until(lambda: "skewed" not in nodes(stack.urls[0]))
 
 
+def test_a_node_that_boots_alone_with_a_wrong_clock_acts_on_nothing(stack) -> None:
+    """It has the same database as the others, and by its clock all leases ended long ago."""
+    until(stack.is_whole)
+    url, owners = stack.urls[0], {"X-Producer-Group": "owners"}
+    for name, settings in (("graves", {}), ("last-attempts", {"max_attempts": 1, "dead_letter_topic": "graves"})):
+        assert HTTP.put(f"{url}/topics/{name}", json=settings).is_success
+    made = HTTP.post(f"{url}/topics/last-attempts/messages", json={"messages": [{"id": "alive"}]}, headers=owners)
+    assert made.is_success, made.text
+    (lease,) = until(
+        lambda: HTTP.post(f"{url}/topics/last-attempts/leases", json={"consumer_id": "c", "lease_ms": 300_000}).json()[
+            "leases"
+        ]
+    )
+    elsewhere = f"{stack.places.zookeeper.partition('/')[0]}/alone"
+    with node(stack, "alone", "--clock-skew-ms", "600000", MEANTIME_ZOOKEEPER=elsewhere) as (lonely, _):
+        answer = until(lambda: _answer_with(lonely, "clock_drift"))
+        assert "ahead of the clock of PostgreSQL and ZooKeeper" in answer.json()["detail"]
+        time.sleep(2)
+        assert HTTP.get(f"{url}/topics/graves/count").json() == {"count": 0}
+    claim = {"id": "alive", "version": lease["version"]}
+    done = HTTP.post(f"{url}/topics/last-attempts/leases/delete", json={"consumer_id": "c", "leases": [claim]})
+    assert done.json()["results"][0]["status"] == "ok", done.text
+
+
 @pytest.fixture(scope="module")
 def certificate() -> Iterator[tuple[str, str]]:
     with short_lived_folder() as folder:

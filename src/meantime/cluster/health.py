@@ -10,7 +10,7 @@ inactive: the node is of no use: others have taken over what it held.
 | --- | --- | --- |
 | `starting` | the node has not joined, or has not compared its clock yet | degraded |
 | `stopping` | the node is going away | inactive |
-| `clock_drift` | its clock is further from cluster time than the limit | degraded |
+| `clock_drift` | its clock is far from cluster time, or that from the clocks of the services | degraded |
 | `no_majority` | it does not reach a majority of the known nodes | degraded |
 | `zookeeper_suspended` | the connection to ZooKeeper is interrupted | degraded |
 | `zookeeper_lost` | there is no ZooKeeper session | inactive |
@@ -69,6 +69,8 @@ class HealthSigns:
     """All that a judgement is made of."""
 
     offset_ms: float = 0.0
+    contradiction: str | None = None
+    """Why cluster time cannot be right, if it cannot."""
     nodes_seen: int = 1
     nodes_known: int = 1
     session: SessionState = SessionState.CONNECTED
@@ -120,6 +122,8 @@ def _starting_or_stopping(signs: HealthSigns) -> Finding:
 
 
 def _clock(signs: HealthSigns, limits: HealthLimits, before: HealthVerdict) -> Finding:
+    if signs.contradiction is not None:
+        return NodeState.DEGRADED, Reason("clock_drift", signs.contradiction)
     limit = limits.drift_ms * (limits.recovered_drift if "clock_drift" in before.codes else 1)
     if abs(signs.offset_ms) <= limit:
         return None

@@ -9,7 +9,7 @@ so that any node can tell how all are.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -27,6 +27,7 @@ from meantime.cluster.health import (
     StorageWatch,
 )
 from meantime.cluster.peers import PeerOptions, Peers, open_peers
+from meantime.cluster.service_clocks import LOOK_EVERY, ReadClock, ServiceClocks, zookeeper_clock
 from meantime.coordination.membership import Member, Members, Reason, open_members
 from meantime.coordination.session import Session
 from meantime.coordination.timelines_root import version_of
@@ -102,6 +103,7 @@ class ClusterView:
         members: Members,
         peers: Peers,
         storage: StorageWatch,
+        services: ServiceClocks,
     ) -> None:
         self.estimate = estimate_cluster_time(local.now_us() - steady_us(), ())
         self.clock = ClusterClock(self.estimate.cluster_us, step_us=int(options.limits.drift_ms * 1000))
@@ -114,6 +116,7 @@ class ClusterView:
         self._options = options
         self._peers = peers
         self._storage = storage
+        self._services = services
         self._acknowledgements = ChildrenView(session, session.layout.acknowledgements)
         self._started = self._stopping = False
         self.health.on_change(self._announce)
@@ -186,6 +189,7 @@ class ClusterView:
         seen = known & (self._peers.reachable(self._options.seen_within) | {self._me.id})
         return HealthSigns(
             offset_ms=self.estimate.offset_ms,
+            contradiction=self._services.contradiction(self.estimate.cluster_us),
             nodes_seen=len(seen),
             nodes_known=len(known),
             session=self._session.state,
@@ -199,7 +203,7 @@ class ClusterView:
         if not self._started:
             if not self.members.joined.is_set():
                 return "the node has not joined yet"
-            if not (self.members.known.is_set() and self._peers.all_asked):
+            if not (self.members.known.is_set() and self._peers.all_asked and self._services.known):
                 return "the clock is being compared"
             self._started = True
         return None
@@ -255,17 +259,21 @@ async def open_cluster(
     clock: LocalClock,
     ask_database: Callable[[], Awaitable[DatabaseState]],
     options: ClusterOptions | None = None,
+    *,
+    services: Mapping[str, ReadClock] | None = None,
 ) -> AsyncIterator[ClusterView]:
     """Join as `me`. Does not wait for anything: `health` says `starting` until the node has joined and has compared its
-    clock with every node that it knows. At the end the node leaves at once; call `stop` on the view before that, when the
-    node begins to stop."""
+    clock with every node that it knows, and with one of the `services` at the least. At the end the node leaves at once;
+    call `stop` on the view before that, when the node begins to stop."""
     options = options or ClusterOptions()
     async with AsyncExitStack() as stack:
         open = stack.enter_async_context
         members = await open(open_members(session))
         peers = await open(open_peers(options.peers))
         storage = StorageWatch(ask_database)
-        view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage)
+        clocks = ServiceClocks(services or {"ZooKeeper": zookeeper_clock(session)})
+        view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage, services=clocks)
         await open(on_duty([Duty("storage watch", storage.run_once, STORAGE_ASKED_EVERY)]))
+        await open(on_duty([Duty("service clocks", clocks.run_once, LOOK_EVERY)]))
         await open(kept_running(view.run, "cluster view"))
         yield view

@@ -7,6 +7,7 @@
 <root>/timelines/locked_et/<name>    ephemeral; event types whose publishers wait
 <root>/timelines/nodes/<node>        ephemeral; the version that the node has reacted to
 <root>/apps/<app>/…                  workers and queues
+<root>/clocks/…                      ephemeral, for a moment: made to see when ZooKeeper makes them
 """
 
 from dataclasses import dataclass
@@ -54,6 +55,10 @@ class Layout:
 
     def subscription(self, id: str) -> str:
         return f"{self.root}/subscriptions/{id}"
+
+    @property
+    def clocks(self) -> str:
+        return f"{self.root}/clocks"
 
     @property
     def apps(self) -> str:

@@ -31,7 +31,7 @@ from meantime.coordination.session import open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
-from meantime.processes.options import cluster_options, session_options
+from meantime.processes.options import cluster_options, service_clocks, session_options
 from meantime.processes.storages import storages_of, timers_storage
 from meantime.runtime import spare_collector
 from meantime.streams.catalog.adopted_topics import AdoptedTopics
@@ -74,7 +74,10 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         listener = await opened.enter_async_context(open_listener(config.postgres))
         session = await opened.enter_async_context(open_session(session_options(config)))
         me = Member(config.id, url, __version__, started_at_ms=local.now_ms())
-        cluster = await opened.enter_async_context(open_cluster(me, session, local, database.state, cluster_options(config)))
+        services = service_clocks(database, session)
+        cluster = await opened.enter_async_context(
+            open_cluster(me, session, local, database.state, cluster_options(config), services=services)
+        )
         streams = await opened.enter_async_context(
             open_streams(database, listener, session, cluster.clock, _streams_options(config, cluster))
         )

@@ -4,9 +4,11 @@ import ssl
 
 from meantime.cluster.health import HealthLimits
 from meantime.cluster.peers import PeerOptions
+from meantime.cluster.service_clocks import ReadClock, postgres_clock, zookeeper_clock
 from meantime.cluster.view import ClusterOptions
 from meantime.config import Config
-from meantime.coordination.session import SessionOptions
+from meantime.coordination.session import Session, SessionOptions
+from meantime.database.pool import Database
 
 
 def session_options(config: Config) -> SessionOptions:
@@ -22,6 +24,11 @@ def session_options(config: Config) -> SessionOptions:
 
 def cluster_options(config: Config) -> ClusterOptions:
     return ClusterOptions(limits=HealthLimits(drift_ms=config.drift_limit_ms), peers=peer_options(config))
+
+
+def service_clocks(database: Database, session: Session) -> dict[str, ReadClock]:
+    """What cluster time is compared with."""
+    return {"PostgreSQL": postgres_clock(database), "ZooKeeper": zookeeper_clock(session)}
 
 
 def peer_options(config: Config) -> PeerOptions:

@@ -15,7 +15,7 @@ import structlog
 import uvloop
 
 from meantime import logs
-from meantime.clock import Clock, SystemClock
+from meantime.clock import Clock
 from meantime.cluster.observer import open_observed_clock
 from meantime.config import Config
 from meantime.coordination.election import Election, Leadership
@@ -26,15 +26,15 @@ from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.running import Engine, run_futures
-from meantime.processes.options import peer_options, session_options
+from meantime.processes.options import peer_options, service_clocks, session_options
 from meantime.processes.storages import timers_storage
 from meantime.runtime import spare_collector, step_back
 from meantime.supervision import kept_running
 from meantime.tasks import end
 from meantime.timers.dispatching.background_work import BackgroundWork
-from meantime.timers.dispatching.dispatcher import DispatcherOptions
+from meantime.timers.dispatching.dispatcher_options import DispatcherOptions
 from meantime.timers.dispatching.supervisor import DispatcherSetup, DispatcherSupervisor
-from meantime.timers.kafka_topics import admin_of, existing_topics, topics_ready
+from meantime.timers.kafka_topics import admin_of, partitions_of, topics_ready
 from meantime.timers.ledger.account import LedgerWriter
 from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
@@ -49,8 +49,6 @@ log = structlog.get_logger(__name__)
 
 FORGET_EVERY = 30.0
 REMEMBER_TICKS_FOR = 60
-TICKS_BACK_FOR = 86_400
-"""Seconds that an oscillator whose ticks are gone writes again, for whoever reads them; the Spark job needs the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +86,11 @@ async def _until_stopped(work: Callable[[Base], Awaitable[None]], config: Config
 
 @asynccontextmanager
 async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
-    local = SystemClock(config.clock_skew_ms, config.clock_skew_for)
     async with AsyncExitStack() as opened:
         database = await opened.enter_async_context(open_database(config.postgres, size=4))
         session = await opened.enter_async_context(open_session(session_options(config)))
-        clock = await opened.enter_async_context(open_observed_clock(session, local, peer_options(config)))
+        services = service_clocks(database, session)
+        clock = await opened.enter_async_context(open_observed_clock(session, services, peer_options(config)))
         storage = await timers_storage(config, database)
         await topics_ready(admin_of(storage), topics_of(config))
         yield Base(config, name, storage, session, clock, database, LedgerStore(database))
@@ -101,8 +99,7 @@ async def open_base(config: Config, name: str) -> AsyncIterator[Base]:
 async def oscillator(base: Base) -> None:
     """Stand for election, and write ticks when elected."""
     lead_s = base.config.timers_lead
-    last_known = partial(base.store.last_tick, most_s=TICKS_BACK_FOR)
-    oscillating = Oscillator(partial(open_oscillator_topic, base.storage), base.clock, lead_s, last_known)
+    oscillating = Oscillator(partial(open_oscillator_topic, base.storage), base.clock, lead_s, base.store.last_tick)
 
     async def report(tick: Tick) -> None:
         with suppress(StorageUnavailable):
@@ -120,7 +117,7 @@ async def dispatcher(base: Base) -> None:
     from meantime.streams.catalog.adopted_topics import AdoptedTopics
     from meantime.streams.catalog.store import Store
 
-    shares = await asyncio.to_thread(_shares, base.storage)
+    shares = await _shares(base)
     remember_ms = base.config.timers_remember * 1000
     config = base.config
     async with AsyncExitStack() as opened:
@@ -142,7 +139,7 @@ async def dispatcher(base: Base) -> None:
 
 
 async def futures(base: Base, engine: Engine, checkpoint: str, batch_every: float) -> None:
-    shares = await asyncio.to_thread(_shares, base.storage)
+    shares = await _shares(base)
     now_ms = base.clock.now_ms()
     options = FuturesOptions(
         storage=base.storage,
@@ -174,8 +171,13 @@ async def ledger(base: Base) -> None:
         reader.close()
 
 
-def _shares(storage: Storage) -> int:
-    return existing_topics(admin_of(storage))[DUE]
+async def _shares(base: Base) -> int:
+    """Partitions that were added to `timer-due` have no part in it."""
+    partitions = await asyncio.to_thread(partitions_of, admin_of(base.storage), DUE)
+    shares = await base.store.agreed_shares(partitions)
+    if shares != partitions:
+        log.warning("partitions_left_unused", topic=DUE, partitions=partitions, shares=shares)
+    return shares
 
 
 async def _forget(base: Base) -> None:

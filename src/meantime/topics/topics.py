@@ -76,7 +76,7 @@ async def open_topics(
             LeaseDispatcher, catalog=catalog, messages=messages, clock=clock, require_healthy=require_healthy
         )
         dispatchers = LeaseDispatchers(dispatcher, consumers, counts, notifications, clock, node_id)
-        dead_letters = DeadLetters(statements, catalog, clock, dispatchers.arrived)
+        dead_letters = DeadLetters(statements, catalog, clock, dispatchers.arrived, require_healthy)
         effects = Effects(dispatchers.arrived, dispatchers.leases_changed, rates.finished, dead_letters.run_once)
         topics = Topics(
             catalog=catalog,

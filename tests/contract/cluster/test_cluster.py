@@ -9,6 +9,8 @@ import pytest
 from zookeeper_tools import eventually, own_root
 
 from meantime.clock import SystemClock
+from meantime.cluster.observer import open_observed_clock
+from meantime.cluster.service_clocks import zookeeper_clock
 from meantime.cluster.view import ClusterView, open_cluster
 from meantime.coordination.membership import Member
 from meantime.coordination.session import Session, open_session
@@ -147,6 +149,39 @@ async def test_a_background_task_that_keeps_failing_is_told_and_takes_no_work_aw
             await eventually(lambda: bool(node.view.members.current["node-1"].reasons))
             assert node.view.members.current["node-1"].state == "healthy"
         assert node.view.readiness().reasons == ()
+
+
+async def test_a_node_alone_whose_clock_contradicts_the_services_does_not_trust_it(services) -> None:
+    async with node_of(own_root(services.zookeeper), "node-1", ahead_ms=600_000) as alone:
+        seen: list[str] = []
+        alone.view.health.on_change(lambda verdict: seen.append(verdict.state.word))
+        await eventually(lambda: alone.codes == {"clock_drift"})
+        assert "ahead of the clock of ZooKeeper" in alone.view.readiness().reasons[0].detail
+        assert "healthy" not in seen
+        alone.clock.ahead_ms = 0
+        await eventually(lambda: alone.view.health.healthy)
+
+
+async def test_a_process_waits_until_there_is_cluster_time_that_can_be_right(services) -> None:
+    """Alone it waits; with a node that is an hour ahead it waits, too; and later it does not follow such a clock."""
+    options = own_root(services.zookeeper)
+    async with AsyncExitStack() as opened, open_session(options) as session:
+        waiting = asyncio.create_task(
+            opened.enter_async_context(open_observed_clock(session, {"ZooKeeper": zookeeper_clock(session)}))
+        )
+        await asyncio.sleep(1.5)
+        assert not waiting.done()
+        async with node_of(options, "node-1", ahead_ms=3_600_000) as node:
+            await eventually(lambda: node.codes == {"clock_drift"})
+            await asyncio.sleep(1.5)
+            assert not waiting.done()
+            node.clock.ahead_ms = 200
+            clock = await asyncio.wait_for(waiting, 60)
+            await eventually(lambda: abs(clock.now_ms() - node.clock.now_ms()) < 100)
+            node.clock.ahead_ms = 3_600_000
+            await eventually(lambda: node.codes == {"clock_drift"})
+            await asyncio.sleep(1.5)
+            assert abs(clock.now_ms() - SystemClock().now_ms()) < 2000
 
 
 async def test_a_stopping_node_says_so_and_leaves_at_once(services) -> None:

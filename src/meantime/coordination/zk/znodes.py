@@ -28,6 +28,8 @@ class Znode:
     version: int
     owner: int
     created_zxid: int
+    created_ms: int = 0
+    """By ZooKeeper's clock."""
 
     @property
     def text(self) -> str:
@@ -35,7 +37,7 @@ class Znode:
 
 
 def znode(data: bytes, stat: Any) -> Znode:
-    return Znode(data=data, version=stat.version, owner=stat.ephemeralOwner, created_zxid=stat.czxid)
+    return Znode(data=data, version=stat.version, owner=stat.ephemeralOwner, created_zxid=stat.czxid, created_ms=stat.ctime)
 
 
 @contextmanager

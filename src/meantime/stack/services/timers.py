@@ -39,8 +39,8 @@ def _process(
         log=folder.logs / f"{name}.log",
         env={**environment(places), **extra},
         depends=depends,
-        # A standby reports nothing.
-        probe=None if kind == "oscillator" else report.missing,
+        # A standby reports nothing, and without a node there is no cluster time to begin with.
+        probe=None if kind == "oscillator" or not places.nodes else report.missing,
         prepare=report.reset,
     )
 
@@ -64,7 +64,7 @@ def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Ma
         log=folder.logs / "futures.log",
         env={**environment(places), "SPARK_LOCAL_DIRS": str(home / "scratch"), **extra},
         depends=(*depends, "oscillator-1"),
-        probe=report.missing,
+        probe=report.missing if places.nodes else None,
         prepare=prepare,
         ready_within=600.0,
         # It starts again from its checkpoint, however it ended; one that is just starting cannot be stopped any other way.

@@ -6,7 +6,7 @@ is ever dropped. `redrive` sends dead messages back.
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -17,7 +17,7 @@ from meantime.database.arrays import int4s, int8s, texts
 from meantime.database.pool import LostRace
 from meantime.database.queries import load
 from meantime.database.statements import Connection, Statements, rows_of
-from meantime.errors import NotFound
+from meantime.errors import Degraded, NotFound
 from meantime.topics.catalog import TopicCatalog
 from meantime.topics.model import Due, MessageStage, Redriven, Topic
 from meantime.topics.producing import OnArrival
@@ -47,15 +47,28 @@ class _Transfer:
 
 
 class DeadLetters:
-    def __init__(self, statements: Statements, catalog: TopicCatalog, clock: Clock, arrived: OnArrival) -> None:
+    def __init__(
+        self,
+        statements: Statements,
+        catalog: TopicCatalog,
+        clock: Clock,
+        arrived: OnArrival,
+        require_healthy: Callable[[], None],
+    ) -> None:
         self._statements = statements
         self._catalog = catalog
         self._clock = clock
         self._arrived = arrived
+        self._require_healthy = require_healthy
         self._sql = load("meantime.topics.duties", "upkeep.sql")
 
     async def run_once(self, limit: int = 500) -> int:
-        """Move all whose last lease has ended; how many there were. Mostly there are none, which one statement tells."""
+        """Move all whose last lease has ended; how many there were. Mostly there are none, which one statement tells. A node
+        that does not trust its clock cannot tell which have ended."""
+        try:
+            self._require_healthy()
+        except Degraded:
+            return 0
         if not await self._statements.run(self._sql["dying"], {"now_ms": self._clock.now_ms(), "limit": 1}):
             return 0
         try:
