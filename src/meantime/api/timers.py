@@ -30,10 +30,11 @@ class TimerView(msgspec.Struct, frozen=True):
 
 
 class KnownTimerView(TimerView, frozen=True, omit_defaults=True):
-    """What became of it."""
+    """What became of it; `reason` says why it was rejected."""
 
     state: Literal["pending", "fired", "cancelled", "rejected"]
     fired_at_ms: int | None = None
+    reason: str | None = None
 
 
 class SetTimersView(msgspec.Struct, frozen=True):
@@ -160,4 +161,4 @@ async def timers_status(call: HttpCall[None, TimerQuery]) -> TimersStatus | Know
 async def _shown(call: HttpCall[Any, Any], token: str) -> KnownTimerView:
     known = await call.services.timers.requests.show(token, call.query.at)
     state: Any = known.state.word
-    return KnownTimerView(known.token, known.second, state, known.fired_at_ms)
+    return KnownTimerView(known.token, known.second, state, known.fired_at_ms, known.reason)

@@ -182,6 +182,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     state: str | None = None
     fired_at_ms: int | None = None
+    reason: str | None = None
 
 
 class TimerSlot(msgspec.Struct, frozen=True, rename={"start": "from"}):

@@ -117,6 +117,8 @@ class TimerOutcomes(msgspec.Struct, frozen=True, array_like=True):
     at_ms: Instant
     timers: tuple[tuple[Second, tuple[str, ...]], ...]
     """By second, the tokens."""
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    """Why they were rejected."""
 
 
 def read_outcomes(value: bytes | None) -> TimerOutcomes | None:
@@ -143,6 +145,11 @@ class LedgerEntry:
     second: int
     state: TimerState
     fired_at_ms: int | None = None
+    reason: str | None = None
+    """Why it was rejected."""
+    certain: bool = True
+    """Whether that is how it ended. A cancel that was in time by Kafka's clock alone may have come too late by cluster time,
+    and then the timer fires all the same."""
 
 
 @dataclass(frozen=True, slots=True)

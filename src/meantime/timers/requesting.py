@@ -1,7 +1,8 @@
 """Setting, cancelling and looking up timers, with answers that are true.
 
-A cancel that Kafka has in time is certain. One that comes later may win or lose; then the answer waits for how the timer
-ended, and says so. What cannot be known in time is answered with *not now*, never with a guess.
+A cancel that Kafka has in time, by cluster time after it was written, is certain. One that comes later may win or lose;
+then the answer waits for how the timer ended, and says so. What cannot be known in time is answered with *not now*, never
+with a guess.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from contextlib import suppress
 import structlog
 
 from meantime.clock import Clock
-from meantime.errors import AlreadyFired, Conflict, Invalid, StorageUnavailable, Unavailable, UnknownTimer
+from meantime.errors import AlreadyFired, Conflict, Degraded, Invalid, StorageUnavailable, Unavailable, UnknownTimer
 from meantime.names import check_identifier
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import LedgerEntry, TimerId, TimerState
@@ -71,7 +72,7 @@ class TimerRequests:
         if second is None:
             raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need `at`, its second")
         timer = TimerId(token, second)
-        if entry is not None and entry.state not in OPEN:
+        if entry is not None and entry.state not in OPEN and entry.certain:
             return _answer(timer, entry.state)
         if entry is None and second * 1000 <= self._clock.now_ms():
             raise UnknownTimer(f"timer {token!r} is unknown, and its second has passed")
@@ -95,11 +96,20 @@ class TimerRequests:
 
     async def _cancel(self, timer: TimerId) -> TimerId:
         got_ms = await self._producer.cancel(timer)
-        if in_time(timer.second, got_ms):
+        if self._is_certain(timer, got_ms):
             with suppress(StorageUnavailable):
                 await self._store.note_cancelled(timer.token, timer.second)
             return timer
         return await self._outcome(timer)
+
+    def _is_certain(self, timer: TimerId, got_ms: int) -> bool:
+        """Whether every dispatcher hears of a cancel that Kafka has by now. They go by cluster time, from which Kafka's
+        clock may differ; a node that does not know cluster time cannot tell."""
+        try:
+            self._trusted()
+        except Degraded:
+            return False
+        return in_time(timer.second, max(got_ms, self._clock.now_ms()))
 
     async def _outcome(self, timer: TimerId) -> TimerId:
         """It was close: wait for how it ended."""
@@ -107,7 +117,7 @@ class TimerRequests:
         deadline = asyncio.get_running_loop().time() + left_ms / 1000 + OUTCOME_WITHIN
         while asyncio.get_running_loop().time() < deadline:
             entry = pick(await self._store.find(timer.token), timer.second)
-            if entry is not None and entry.state not in OPEN:
+            if entry is not None and entry.state not in OPEN and entry.certain:
                 return _answer(timer, entry.state)
             await asyncio.sleep(LOOK_EVERY)
         raise Unavailable(f"the cancel of {timer.token!r} is written, and it is not known yet whether it came in time")

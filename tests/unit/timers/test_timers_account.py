@@ -11,10 +11,11 @@ from meantime.timers.dispatching.background_work import state_by_ledger
 from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.dispatching.request_coverage import CancelsAheadOfJoin, RequestCoverage, far_from
 from meantime.timers.future import encode
-from meantime.timers.lateness import LatenessCounts, quantile
+from meantime.timers.lateness import CallbackCounts, LatenessCounts, quantile
 from meantime.timers.ledger.account import LedgerBatch
 from meantime.timers.model import CancelRequest, Future, LedgerEntry, Record, TimerId, TimerLimits, TimerOutcomes, TimerState
 from meantime.timers.requesting import pick
+from meantime.timers.rules import BAD_TOKEN, UNREADABLE
 from meantime.timers.status import (
     DispatcherStatus,
     FuturesStatus,
@@ -72,6 +73,13 @@ def test_lateness_is_counted_for_a_minute():
     assert lateness.counts(65_000) == {70_000: 1}
 
 
+def test_callbacks_are_counted_by_topic_for_so_many_topics():
+    counts = CallbackCounts(most=2)
+    counts.count(["a", "b", "a", "c", "d", "a"])
+    counts.count(["d", "b"])
+    assert counts.counts() == {"a": 3, "b": 2, "other": 3}
+
+
 def test_quantiles_grow():
     counts = {3: 50, 10: 49, 400: 1}
     values = [quantile(counts, part / 100) for part in range(1, 101)]
@@ -89,7 +97,10 @@ def test_a_batch_books_requests_by_what_they_mean():
     batch.note_request(request(encode(FUTURE), token=b"no spaces"), TimerLimits())
     assert list(batch.requested) == [("a", S)]
     assert list(batch.cancelled) == [("b", S)]
-    assert list(batch.refused) == [("c", S), ("0-1", S)]
+    assert {reason: list(account) for reason, account in batch.refused.items()} == {
+        UNREADABLE: [("c", S)],
+        BAD_TOKEN: [("0-1", S)],
+    }
     assert [reason for _, reason in batch.rejected] == ["the value is not a Future message"]
 
 
@@ -99,7 +110,17 @@ def test_a_timer_that_ends_twice_in_a_batch_is_booked_twice():
     batch.note_outcomes(fired)
     batch.note_outcomes(fired)
     batch.note_outcomes(TimerOutcomes(TimerState.ATTEMPTED, 7, ((S, ("c",)),)))
-    assert [(state, len(account)) for state, account in batch.ended] == [(TimerState.FIRED, 2), (TimerState.FIRED, 2)]
+    assert [(state, len(account)) for state, _, account in batch.ended] == [(TimerState.FIRED, 2), (TimerState.FIRED, 2)]
+
+
+def test_rejected_timers_are_booked_by_their_reason():
+    batch = LedgerBatch()
+    for token, reason in (("a", "no topic"), ("b", "no event"), ("c", "no topic")):
+        batch.note_outcomes(TimerOutcomes(TimerState.REJECTED, 7, ((S, (token,)),), reason))
+    assert [(reason, list(account)) for _, reason, account in batch.ended] == [
+        ("no topic", [("a", S), ("c", S)]),
+        ("no event", [("b", S)]),
+    ]
 
 
 def test_places_span_from_the_first_record_to_the_last():

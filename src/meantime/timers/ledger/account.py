@@ -34,10 +34,12 @@ class LedgerBatch:
 
     requested: Account = field(default_factory=dict)
     cancelled: Account = field(default_factory=dict)
-    refused: Account = field(default_factory=dict)
+    refused: dict[str, Account] = field(default_factory=dict)
+    """By the reason."""
     rejected: list[tuple[Record, str]] = field(default_factory=list)
     """Requests to be put into `timer-rejected`, with the reason."""
-    ended: list[tuple[TimerState, Account]] = field(default_factory=list)
+    ended: list[tuple[TimerState, str, Account]] = field(default_factory=list)
+    """How, why, and which."""
     places: dict[Place, tuple[int, int]] = field(default_factory=dict)
     """From where to where each partition was read."""
 
@@ -49,29 +51,28 @@ class LedgerBatch:
                 if in_time(second, requested_ms):
                     self.cancelled[TimerId(token, second)] = None
             case RefusedRequest(token, second, reason, opaque):
-                self.refused[TimerId(token, second)] = None
+                self.refused.setdefault(reason, {})[TimerId(token, second)] = None
                 if opaque:
                     self.rejected.append((record, reason))
 
     def note_outcomes(self, outcomes: TimerOutcomes) -> None:
         if outcomes.state is TimerState.ATTEMPTED:
             return
-        at_ms = outcomes.at_ms if outcomes.state is TimerState.FIRED else None
         for second, tokens in outcomes.timers:
             for token in tokens:
-                self._end(outcomes.state, TimerId(token, second), at_ms)
+                self._end(outcomes, TimerId(token, second))
 
     def note_place(self, place: Place, offset: int, next_offset: int) -> None:
         first, _ = self.places.get(place, (offset, 0))
         self.places[place] = first, next_offset
 
-    def _end(self, state: TimerState, timer: TimerId, at_ms: int | None) -> None:
+    def _end(self, outcomes: TimerOutcomes, timer: TimerId) -> None:
         """A timer that ends twice is counted twice, so it goes into another account."""
-        for known, account in self.ended:
-            if known is state and timer not in account:
-                account[timer] = at_ms
+        for state, reason, account in self.ended:
+            if state is outcomes.state and reason == outcomes.reason and timer not in account:
+                account[timer] = outcomes.at_ms
                 return
-        self.ended.append((state, {timer: at_ms}))
+        self.ended.append((outcomes.state, outcomes.reason, {timer: outcomes.at_ms}))
 
 
 class LedgerWriter:
@@ -83,12 +84,13 @@ class LedgerWriter:
         async with self._store.writing() as connection:
             for place, (offset, next_offset) in sorted(batch.places.items()):
                 await self._store.advance(connection, place, offset, next_offset)
-            for state, account in self._accounts(batch):
-                await self._store.apply(connection, state, account)
+            for state, reason, account in self._accounts(batch):
+                await self._store.apply(connection, state, account, reason or None)
 
     @staticmethod
-    def _accounts(batch: LedgerBatch) -> Iterable[tuple[TimerState, Mapping[TimerId, int | None]]]:
-        yield TimerState.PENDING, batch.requested
-        yield TimerState.REJECTED, batch.refused
-        yield TimerState.VOID, batch.cancelled
+    def _accounts(batch: LedgerBatch) -> Iterable[tuple[TimerState, str, Mapping[TimerId, int | None]]]:
+        yield TimerState.PENDING, "", batch.requested
+        for reason, account in batch.refused.items():
+            yield TimerState.REJECTED, reason, account
+        yield TimerState.VOID, "", batch.cancelled
         yield from batch.ended

@@ -13,7 +13,7 @@ UPDATE timers SET cancelled = true WHERE token = %(token)s AND second = %(second
 
 -- name: apply
 -- What the ledger has read, one state for all: 0 requested, 1 fired, 2 cancelled by the dispatcher, 3 rejected, 4 cancel asked
--- for in time. A timer that fired twice counts twice, so that it shows as a difference. The snapshot of `before` is the same as
+-- for in time, by Kafka's clock; only when a dispatcher says so too, `ended_at_ms` is set. A timer that fired twice counts twice, so that it shows as a difference. The snapshot of `before` is the same as
 -- that of the upsert, hence it holds the states that the upsert replaces.
 WITH given AS (
     SELECT token, second, %(state)s::smallint AS state, at_ms
@@ -25,36 +25,51 @@ WITH given AS (
         SELECT token, second, state FROM timers WHERE timers.token = given.token AND timers.second = given.second LIMIT 1
      ) AS found
 ), changed AS (
-    INSERT INTO timers AS known (token, second, state, fired_at_ms)
-    SELECT token, second, state, at_ms FROM given ORDER BY token, second
+    INSERT INTO timers AS known (token, second, state, ended_at_ms, reason)
+    SELECT token, second, state, at_ms, %(reason)s FROM given ORDER BY token, second
         ON CONFLICT (token, second) DO UPDATE
        SET state = CASE WHEN EXCLUDED.state = 4 OR (EXCLUDED.state = 0 AND known.state = 4) THEN 2 ELSE EXCLUDED.state END,
-           fired_at_ms = coalesce(known.fired_at_ms, EXCLUDED.fired_at_ms)
+           ended_at_ms = coalesce(known.ended_at_ms, EXCLUDED.ended_at_ms),
+           reason = coalesce(known.reason, EXCLUDED.reason)
      WHERE EXCLUDED.state = 1
         OR (EXCLUDED.state = 0 AND known.state IN (-1, 4))
-        OR (EXCLUDED.state = 2 AND known.state IN (-1, 0, 4))
+        OR (EXCLUDED.state = 2 AND (known.state IN (-1, 0, 4) OR (known.state = 2 AND known.ended_at_ms IS NULL)))
         OR (EXCLUDED.state IN (3, 4) AND known.state IN (-1, 0))
     RETURNING token, second, state
 ), moved AS (
     SELECT changed.second / 60 AS minute, changed.state AS now, coalesce(before.state, -1) AS was
       FROM changed LEFT JOIN before ON before.token = changed.token AND before.second = changed.second
+), sums AS (
+    SELECT minute,
+           count(*) FILTER (WHERE now BETWEEN 0 AND 3) - count(*) FILTER (WHERE was BETWEEN 0 AND 3) AS requested,
+           count(*) FILTER (WHERE now = 1) AS fired,
+           count(*) FILTER (WHERE now = 2) - count(*) FILTER (WHERE was = 2) AS cancelled,
+           count(*) FILTER (WHERE now = 3) - count(*) FILTER (WHERE was = 3) AS rejected,
+           count(*) FILTER (WHERE now = 0) - count(*) FILTER (WHERE was = 0) AS pending
+      FROM moved
+     GROUP BY minute
+), by_minute AS (
+    INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
+    SELECT minute, requested, fired, cancelled, rejected, pending FROM sums ORDER BY minute
+        ON CONFLICT (minute) DO UPDATE
+       SET requested = kept.requested + EXCLUDED.requested,
+           fired = kept.fired + EXCLUDED.fired,
+           cancelled = kept.cancelled + EXCLUDED.cancelled,
+           rejected = kept.rejected + EXCLUDED.rejected,
+           pending = kept.pending + EXCLUDED.pending
 )
-INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
-SELECT minute,
-       count(*) FILTER (WHERE now BETWEEN 0 AND 3) - count(*) FILTER (WHERE was BETWEEN 0 AND 3),
-       count(*) FILTER (WHERE now = 1),
-       count(*) FILTER (WHERE now = 2) - count(*) FILTER (WHERE was = 2),
-       count(*) FILTER (WHERE now = 3) - count(*) FILTER (WHERE was = 3),
-       count(*) FILTER (WHERE now = 0) - count(*) FILTER (WHERE was = 0)
-  FROM moved
- GROUP BY minute
- ORDER BY minute
-    ON CONFLICT (minute) DO UPDATE
-   SET requested = kept.requested + EXCLUDED.requested,
-       fired = kept.fired + EXCLUDED.fired,
-       cancelled = kept.cancelled + EXCLUDED.cancelled,
-       rejected = kept.rejected + EXCLUDED.rejected,
-       pending = kept.pending + EXCLUDED.pending;
+UPDATE timer_totals AS kept
+   SET requested = kept.requested + added.requested,
+       fired = kept.fired + added.fired,
+       cancelled = kept.cancelled + added.cancelled,
+       rejected = kept.rejected + added.rejected,
+       pending = kept.pending + added.pending
+  FROM (
+    SELECT sum(requested) AS requested, sum(fired) AS fired, sum(cancelled) AS cancelled, sum(rejected) AS rejected,
+           sum(pending) AS pending
+      FROM sums
+  ) AS added
+ WHERE added.requested IS NOT NULL;
 
 -- name: request
 -- What `apply` does with state 0, which nearly all is that comes in bursts: what a timer was before follows from what it is now.
@@ -64,24 +79,41 @@ WITH changed AS (
         ON CONFLICT (token, second) DO UPDATE SET state = CASE WHEN known.state = 4 THEN 2 ELSE 0 END
      WHERE known.state IN (-1, 4)
     RETURNING second / 60 AS minute, state
+), sums AS (
+    SELECT minute, count(*) AS requested, 0 AS fired, count(*) FILTER (WHERE state = 2) AS cancelled, 0 AS rejected,
+           count(*) FILTER (WHERE state = 0) AS pending
+      FROM changed
+     GROUP BY minute
+), by_minute AS (
+    INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
+    SELECT minute, requested, fired, cancelled, rejected, pending FROM sums ORDER BY minute
+        ON CONFLICT (minute) DO UPDATE
+       SET requested = kept.requested + EXCLUDED.requested,
+           fired = kept.fired + EXCLUDED.fired,
+           cancelled = kept.cancelled + EXCLUDED.cancelled,
+           rejected = kept.rejected + EXCLUDED.rejected,
+           pending = kept.pending + EXCLUDED.pending
 )
-INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
-SELECT minute, count(*), 0, count(*) FILTER (WHERE state = 2), 0, count(*) FILTER (WHERE state = 0)
-  FROM changed
- GROUP BY minute
- ORDER BY minute
-    ON CONFLICT (minute) DO UPDATE
-   SET requested = kept.requested + EXCLUDED.requested,
-       cancelled = kept.cancelled + EXCLUDED.cancelled,
-       pending = kept.pending + EXCLUDED.pending;
+UPDATE timer_totals AS kept
+   SET requested = kept.requested + added.requested,
+       fired = kept.fired + added.fired,
+       cancelled = kept.cancelled + added.cancelled,
+       rejected = kept.rejected + added.rejected,
+       pending = kept.pending + added.pending
+  FROM (
+    SELECT sum(requested) AS requested, sum(fired) AS fired, sum(cancelled) AS cancelled, sum(rejected) AS rejected,
+           sum(pending) AS pending
+      FROM sums
+  ) AS added
+ WHERE added.requested IS NOT NULL;
 
 -- name: find
 -- All timers of a token; it may have been used for several seconds.
-SELECT token, second, state, cancelled, fired_at_ms FROM timers WHERE token = %(token)s ORDER BY second;
+SELECT token, second, state, cancelled, ended_at_ms, reason FROM timers WHERE token = %(token)s ORDER BY second;
 
 -- name: entries
 -- Asked by dispatchers about timers so late that they may have ended before.
-SELECT found.token, found.second, found.state, found.cancelled, found.fired_at_ms
+SELECT found.token, found.second, found.state, found.cancelled, found.ended_at_ms, found.reason
   FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[]) AS given (token, second)
  CROSS JOIN LATERAL (
     SELECT * FROM timers WHERE timers.token = given.token AND timers.second = given.second LIMIT 1
@@ -105,11 +137,9 @@ SELECT (minute * 60 - %(from_s)s) / %(step_s)s AS slot, sum(pending)::bigint AS 
  GROUP BY 1;
 
 -- name: totals
-SELECT coalesce(sum(requested), 0)::bigint AS requested, coalesce(sum(fired), 0)::bigint AS fired,
-       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(rejected), 0)::bigint AS rejected,
-       coalesce(sum(pending), 0)::bigint AS pending,
-       coalesce(sum(pending) FILTER (WHERE minute < %(overdue_minute)s), 0)::bigint AS overdue
-  FROM timer_minutes;
+SELECT requested, fired, cancelled, rejected, pending,
+       (SELECT coalesce(sum(pending), 0)::bigint FROM timer_minutes WHERE minute < %(overdue_minute)s AND pending > 0) AS overdue
+  FROM timer_totals;
 
 -- name: oldest_pending
 SELECT min(minute) * 60 AS second FROM timer_minutes WHERE pending > 0;
@@ -120,6 +150,12 @@ DELETE FROM timers
  WHERE (token, second) IN (
     SELECT token, second FROM timers WHERE second < %(before_s)s AND state > 0 ORDER BY second LIMIT %(most)s
  );
+
+-- name: agree_on_shares
+-- Fewer partitions than were agreed on are those of a topic that was made anew.
+INSERT INTO timer_shares AS agreed (shares) VALUES (%(partitions)s)
+    ON CONFLICT (single) DO UPDATE SET shares = least(agreed.shares, EXCLUDED.shares)
+RETURNING shares;
 
 -- name: progress
 SELECT topic, partition, next_offset FROM timer_progress;

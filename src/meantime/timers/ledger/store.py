@@ -54,15 +54,15 @@ class LedgerStore:
         overdue = row.pop("overdue")
         return LedgerTotals(**row), overdue
 
-    async def last_tick(self, now: int, most_s: int) -> int | None:
-        """Where the ticks ended, by the last report of it, else just before the oldest timer that is pending; not further
-        back than so many seconds. None when nobody has ever waited for a tick."""
+    async def last_tick(self, now: int) -> int | None:
+        """Where the ticks ended, by the last report of it, else just before the oldest timer that is pending. None when
+        nobody has ever waited for a tick."""
         reports = [said.report for said in await self.reports(OscillatorReport, 0)]
         row = await self._database.fetch_one(self._queries["oldest_pending"])
         pending = row["second"] if row else None
         known = [report.last_tick for report in reports if isinstance(report, OscillatorReport) and report.last_tick <= now]
         last = max(known) if known else None if pending is None else pending - 1
-        return None if last is None or last > now else max(last, now - most_s)
+        return None if last is None or last > now else last
 
     # The ledger itself
 
@@ -77,13 +77,15 @@ class LedgerStore:
         except LostRace as error:
             raise Conflict("the ledger met a node's write; try again") from error
 
-    async def apply(self, connection: Connection, state: TimerState, timers: Mapping[TimerId, int | None]) -> None:
-        """Record one state of many timers; `timers` holds the instant at which each fired."""
+    async def apply(
+        self, connection: Connection, state: TimerState, timers: Mapping[TimerId, int | None], reason: str | None = None
+    ) -> None:
+        """Record one state of many timers; `timers` holds the instant at which a dispatcher ended each, if one has."""
         if timers and state is TimerState.PENDING:
             await connection.execute(self._queries["request"], _arrays(timers))
         elif timers:
             instants = "{" + ",".join("NULL" if at_ms is None else str(at_ms) for at_ms in timers.values()) + "}"
-            parameters = {**_arrays(timers), "at_ms": instants, "state": int(state)}
+            parameters = {**_arrays(timers), "at_ms": instants, "state": int(state), "reason": reason}
             await connection.execute(self._queries["apply"], parameters)
 
     async def progress(self) -> dict[Place, int]:
@@ -108,7 +110,13 @@ class LedgerStore:
     async def forget(self, before_s: int, most: int = 5000) -> int:
         return await self._database.execute(self._queries["forget"], {"before_s": before_s, "most": most})
 
-    # Dispatchers
+    # Dispatchers and the Spark job
+
+    async def agreed_shares(self, partitions: int) -> int:
+        """How many shares there are, as all have agreed on when there were so many partitions at the first time."""
+        row = await self._database.fetch_one(self._queries["agree_on_shares"], {"partitions": partitions})
+        assert row is not None
+        return int(row["shares"])
 
     async def entries(self, timers: Sequence[TimerId]) -> dict[TimerId, LedgerEntry]:
         rows = await self._database.fetch_all(self._queries["entries"], _arrays(timers))
@@ -144,4 +152,7 @@ def _entry(row: Mapping[str, object]) -> LedgerEntry:
     state = TimerState(row["state"])  # type: ignore[arg-type]
     if row["cancelled"] and state in (TimerState.NOTED, TimerState.PENDING):
         state = TimerState.CANCELLED
-    return LedgerEntry(row["token"], row["second"], state, row["fired_at_ms"])  # type: ignore[arg-type]
+    fired_at_ms = row["ended_at_ms"] if state is TimerState.FIRED else None
+    certain = state is not TimerState.CANCELLED or bool(row["cancelled"]) or row["ended_at_ms"] is not None
+    reason = row["reason"] if state is TimerState.REJECTED else None
+    return LedgerEntry(row["token"], row["second"], state, fired_at_ms, reason, certain)  # type: ignore[arg-type]
