@@ -18,7 +18,7 @@ from meantime.kafka.settings import Storage
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import ensure_topics
 from meantime.timers.model import Future, TimerLimits
-from meantime.timers.topics import REQUEST, topics
+from meantime.timers.topics import REQUEST, TimerTopic, topics
 
 SHARES = 2
 MIGRATED = "timers_migrated"
@@ -126,13 +126,16 @@ def kafka_with_topics(address: str) -> Iterator[Kafka]:
         yield _kafka_with_topics(address)
 
 
-def _kafka_with_topics(address: str) -> Kafka:
+def timer_topics() -> tuple[TimerTopic, ...]:
     limits = TimerLimits()
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    wanted = topics(
+    return topics(
         shares=SHARES, request_partitions=2, horizon_s=limits.horizon_s, max_request_bytes=limits.max_request_bytes
     )
-    ensure_topics(admin, wanted)
+
+
+def _kafka_with_topics(address: str) -> Kafka:
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    ensure_topics(admin, timer_topics())
     return Kafka(address, admin, Producer({"bootstrap.servers": address, "linger.ms": 2, "log_level": 0}))
 
 

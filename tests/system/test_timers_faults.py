@@ -6,28 +6,25 @@ The plan of what is killed when is drawn from a seed, which is printed. `MEANTIM
 
 import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from pathlib import Path
+from itertools import pairwise
 from uuid import uuid4
 
-import httpx
-import msgspec
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, Message, Producer
+from kazoo.client import KazooClient
+from timers_site import Site, events_of, lateness_of, new_event_type, switch, token_of
 
 from meantime.kafka.settings import Storage
 from meantime.stack.services.postgres import last_report
 from meantime.timers.dispatching.consumers import RequestConsumer
 from meantime.timers.future import encode
 from meantime.timers.model import Future
-from meantime.timers.topics import REQUEST
+from meantime.timers.topics import DONE, DUE, OSCILLATOR, REJECTED, REQUEST
 
 pytestmark = [pytest.mark.takes(seconds=250), pytest.mark.timeout(900)]
 
@@ -45,115 +42,12 @@ LONGEST_PAUSE_S = 15
 """The lead and ten seconds: asked of the run at full length, which has the machine to itself."""
 
 
-class Site:
-    def __init__(self, stack) -> None:
-        self.stack = stack
-        self.kafka = stack.places.kafka[0]
-        self.http = httpx.Client(base_url=stack.urls[0], timeout=60, trust_env=False)
-        self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5, "acks": "all"})
-
-    def new_topic(self) -> str:
-        name = f"calls-{uuid4().hex[:8]}"
-        admin = AdminClient({"bootstrap.servers": self.kafka})
-        admin.create_topics([NewTopic(name, 4, 1)])[name].result()
-        return name
-
-    def request(self, second: int, topic: str, token: str) -> None:
-        value = encode(Future(topic, token, token.encode()))
-        while True:
-            try:
-                self.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
-                return
-            except BufferError:
-                self.producer.poll(0.05)
-
-    def cancel(self, second: int, token: str, in_time: set[str]) -> None:
-        """Adds the token to `in_time` when Kafka says that it had the cancel a second before."""
-
-        def heard(error, message: Message) -> None:
-            if error is None and message.timestamp()[1] <= second * 1000 - 1000:
-                in_time.add(token)
-
-        self.producer.produce(REQUEST, None, str(second), headers=[("cancel", token.encode())], on_delivery=heard)
-
-    def kill(self, name: str) -> None:
-        print("killing", name)
-        self.stack.send(name, signal.SIGKILL)
-
-    @contextmanager
-    def stopped(self, name: str) -> Iterator[None]:
-        """A process and those that it has started stand still meanwhile."""
-        pids = family(self.stack.pid(name))
-        print("stopping", name, pids)
-        _signal(pids, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            _signal(pids, signal.SIGCONT)
-
-    def leader(self) -> str:
-        return self.http.get("/timers/status").json()["oscillator"]["leader"]
-
-    def ledger(self) -> dict[str, int]:
-        return self.http.get("/timers/status").json()["ledger"]
-
-    def ends(self, topic: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": uuid4().hex})
-        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
-        ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 20)[1] for number in partitions}
-        consumer.close()
-        return ends
-
-    def all_of(self, topic: str, count: int, within: float) -> list[Message]:
-        """Everything that readers of committed records see, until there is enough and nothing more comes for a while."""
-        settings = {"group.id": uuid4().hex, "isolation.level": "read_committed", "enable.auto.commit": False}
-        consumer = Consumer({"bootstrap.servers": self.kafka, **settings})
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
-        found: list[Message] = []
-        deadline = time.monotonic() + within
-        quiet_since = time.monotonic()
-        while time.monotonic() < deadline and (len(found) < count or time.monotonic() - quiet_since < 5):
-            more = [message for message in consumer.consume(5000, 0.5) if message.error() is None]
-            found += more
-            quiet_since = time.monotonic() if more else quiet_since
-        consumer.close()
-        return found
-
-
-def _signal(pids: list[int], number: signal.Signals) -> None:
-    """To those that are still there."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def family(pid: int) -> list[int]:
-    """A process and all that it has started, directly or not."""
-    return [pid, *chain.from_iterable(map(family, _children(pid)))]
-
-
-def _children(pid: int) -> Iterator[int]:
-    # A process may end while it is looked at, and a thread of it as well.
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                yield from map(int, (task / "children").read_text().split())
-
-
 @pytest.fixture(scope="module")
 def site(stack_of) -> Iterator[Site]:
     # Beside so many other tests a nice Spark would hardly ever get its turn.
     settings = {"MEANTIME_TIMERS_NEAR": str(NEAR_S), "MEANTIME_FUTURES_NICE": "0"}
     with stack_of(nodes=1, kafka=2, timers=True, **settings) as stack:
         yield Site(stack)
-
-
-def token_of(message: Message) -> str:
-    return dict(message.headers())["timer-token"].decode()
-
-
-def lateness_of(message: Message) -> int:
-    return message.timestamp()[1] - int(dict(message.headers())["timer-due"]) * 1000
 
 
 def test_timers_fire_once_while_everything_is_killed(site):
@@ -262,18 +156,7 @@ def _joined(site: Site, until: float) -> bool:
 
 
 def test_callbacks_into_an_event_type_survive_its_switch_and_a_killed_dispatcher(site, still):
-    name = f"orders-{uuid4().hex[:6]}"
-    declared = site.http.post(
-        "/event-types",
-        json={
-            "name": name,
-            "owning_application": "tests",
-            "category": "business",
-            "schema": {"type": "json_schema", "schema": '{"additionalProperties": true}'},
-            "default_statistic": {"read_parallelism": 2, "write_parallelism": 2},
-        },
-    )
-    assert declared.status_code == 201, declared.text
+    name = new_event_type(site)
     start, count = int(time.time()) + 5, 400
     timers = [
         {
@@ -286,32 +169,13 @@ def test_callbacks_into_an_event_type_survive_its_switch_and_a_killed_dispatcher
     ]
     assert site.http.post("/timers", json={"timers": timers}).status_code == 202
     time.sleep(max(0, start + 3 - time.time()))
-    other = next(s["id"] for s in site.http.get("/storages").json() if not s["default"])
-    switched = site.http.post(f"/event-types/{name}/timelines", json={"storage_id": other})
-    assert switched.status_code == 201, switched.text
+    switch(site, name)
     time.sleep(max(0, start + 7 - time.time()))
     site.kill("dispatcher-1")
-    events = _events(site, name, count, within=120)
+    events = events_of(site, name, count, within=120)
     tokens = Counter(event["metadata"]["timer_token"] for event in events)
     assert tokens == Counter(f"{name}-{number}" for number in range(count))
     assert all(event["metadata"]["timer_due"] == start + event["n"] % 12 for event in events)
-
-
-def _events(site: Site, name: str, count: int, within: float) -> list[dict]:
-    """All events from the beginning, until there is enough and nothing more comes for a while."""
-    cursors = [{"partition": str(partition), "offset": "BEGIN"} for partition in range(2)]
-    deadline = time.monotonic() + within
-    events: list[dict] = []
-    while time.monotonic() < deadline and len(events) < count:
-        answer = site.http.get(
-            f"/event-types/{name}/events",
-            params={"batch_limit": 500, "batch_flush_timeout": 1, "stream_timeout": 10},
-            headers={"X-Nakadi-Cursors": msgspec.json.encode(cursors).decode()},
-        )
-        assert answer.status_code == 200, answer.text
-        batches = [msgspec.json.decode(line) for line in answer.text.splitlines() if line]
-        events = [event for batch in batches for event in batch.get("events") or ()]
-    return events
 
 
 def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(site, still):
@@ -360,3 +224,108 @@ def _covered(requests: RequestConsumer, within: float) -> None:
         requests.ask_for_ends(round(time.time() * 1000), asked_ms)
         list(requests.poll(500))
         time.sleep(0.01)
+
+
+DEEP = 20_000
+GARBAGE = [
+    b"[" * DEEP,
+    b"[" * DEEP + b"]" * DEEP,
+    b'{"metadata":' * DEEP + b"1" + b"}" * DEEP,
+    b"\x91" * DEEP,
+    b"9" * DEEP,
+    b'{"id":5,"stream_id":[],"switch":{},"metadata":[],"workers":3}',
+    b'{"metadata":{"timer_token":[],"timer_due":{}}}',
+    b"\xff\xfe",
+    b"{",
+    b"",
+    b" " * 300_000,
+]
+PROCESSES = ("node-1", "oscillator-1", "oscillator-2", "dispatcher-1", "ledger-1", "futures")
+
+
+def test_garbage_in_every_topic_and_every_node_of_zookeeper_stops_nobody(site):
+    """Deep, huge, broken and wrong JSON wherever somebody reads; and callbacks that are no events among good ones."""
+    name, topic = new_event_type(site), site.new_topic()
+    subscribed = site.http.post("/subscriptions", json={"owning_application": "tests", "event_types": [name]})
+    before = {process: site.stack.pid(process) for process in PROCESSES}
+    for where in (REQUEST, DUE, DONE, OSCILLATOR, REJECTED):
+        _write_garbage(site.kafka, where)
+    with _garbage_in_zookeeper(site.stack.places.zookeeper, subscribed.json()["id"]):
+        soon, far = int(time.time()) + 12, int(time.time()) + 12 + NEAR_S
+        for number in range(40):
+            site.request((soon, far)[number % 2], topic, f"{topic}-{number}")
+        good, bad = _request_events(site, name, soon)
+        assert site.producer.flush(30) == 0
+        fired = Counter(map(token_of, site.all_of(topic, 40, within=200)))
+        assert fired == Counter(f"{topic}-{number}" for number in range(40))
+        events = [event for event in events_of(site, name, len(good), within=120) if "timer_token" in str(event)]
+    known = [event["metadata"]["timer_token"] for event in events if isinstance(event["metadata"].get("timer_token"), str)]
+    assert Counter(known) == Counter(good)
+    for token in bad:
+        assert _rejected(site, token)["reason"].startswith("the callback is not a JSON object, or is nested deeper")
+    assert site.http.get("/apps").status_code == 200
+    switch(site, name)
+    assert {process: site.stack.pid(process) for process in PROCESSES} == before
+
+
+def _write_garbage(kafka: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for partition in range(len(producer.list_topics(topic, timeout=20).topics[topic].partitions)):
+        for number, garbage in enumerate(GARBAGE):
+            short = garbage[:20_000]
+            for turn, key in enumerate((b"5", short, b"99999999999")):
+                given = (
+                    [("token", short)],
+                    [("token", short), ("requested", short)],
+                    [("cancel", short)],
+                    [("requested", b"5")],
+                )
+                producer.produce(topic, garbage, key, partition, headers=given[(number + turn) % 4])
+        assert producer.flush(60) == 0
+
+
+@contextmanager
+def _garbage_in_zookeeper(address: str, subscription: str) -> Iterator[None]:
+    """The version stays as it is for good; what would be somebody's lock or vote is taken away afterwards."""
+    hosts, _, root = address.partition("/")
+    client = KazooClient(hosts)
+    client.start()
+    try:
+        made = []
+        for number, garbage in enumerate(GARBAGE):
+            for place in ("members", "timelines/nodes", "timelines/locked_et", "elections/oscillator", "apps"):
+                made.append(client.create(f"/{root}/{place}/garbage-{number}", garbage[:500_000], makepath=True))
+            for place in ("sessions", "owners"):
+                path = f"/{root}/subscriptions/{subscription}/{place}/garbage-{number}"
+                made.append(client.create(path, garbage[:500_000], makepath=True))
+            client.set(f"/{root}/timelines/version", garbage[:500_000])
+            time.sleep(0.1)
+        yield
+        for path in made:
+            client.delete(path)
+    finally:
+        client.stop()
+        client.close()
+
+
+def _request_events(site: Site, name: str, second: int) -> tuple[list[str], list[str]]:
+    """Callbacks of one second into an event type, as a Kafka client writes them: the good ones and the bad ones."""
+    good, bad = [f"{name}-good-{number}" for number in range(20)], [f"{name}-bad-{number}" for number in range(4)]
+    deep = [b'{"a":' * depth + b"1" + b"}" * depth for depth in (201, 400, 900, DEEP)]
+    fine = [
+        b'{"n":%d,"metadata":{"eid":"%b","occurred_at":"2026-05-01T09:00:00Z"}}' % (number, str(uuid4()).encode())
+        for number in range(20)
+    ]
+    for token, callback in zip([*good, *bad], [*fine, *deep], strict=True):
+        value = encode(Future(f"event-type:{name}", "", callback))
+        site.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
+    return good, bad
+
+
+def _rejected(site: Site, token: str) -> dict:
+    for _ in range(300):
+        answer = site.http.get(f"/timers/{token}")
+        if answer.status_code == 200 and answer.json()["state"] == "rejected":
+            return answer.json()
+        time.sleep(0.2)
+    raise AssertionError(f"{token} is not rejected")

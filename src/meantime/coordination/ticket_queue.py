@@ -29,6 +29,7 @@ class Ticket:
 
 
 def number(name: str) -> int:
+    """-1 for what is no ticket; nobody waits for that."""
     digits = name[-10:]
     return int(digits) if digits.isdigit() else -1
 
@@ -69,7 +70,7 @@ class TicketQueue:
 
     async def waiting(self) -> list[str]:
         """Everybody's tickets, the head first."""
-        return sorted(await self._session.children(self._path), key=number)
+        return sorted((name for name in await self._session.children(self._path) if number(name) >= 0), key=number)
 
     async def _before(self, ticket: Ticket) -> str | None:
         names = await self.waiting()

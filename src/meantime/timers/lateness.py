@@ -1,10 +1,13 @@
-"""How late callbacks of the last minute were, counted by the millisecond."""
+"""How late callbacks of the last minute were, counted by the millisecond; and how many there were of each topic."""
 
 from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 
 SLOT_MS = 10_000
 SLOTS = 6
 COARSE_ABOVE_MS = 10_000
+MOST_TOPICS = 50
+OTHER = "other"
 
 
 class LatenessCounts:
@@ -25,6 +28,25 @@ class LatenessCounts:
             if number > oldest:
                 total.update(counts)
         return dict(total)
+
+
+class CallbackCounts:
+    """Callbacks by topic: the first so many topics, and all others as one, for each is a label of a metric."""
+
+    def __init__(self, most: int = MOST_TOPICS) -> None:
+        self._most = most
+        self._counts: Counter[str] = Counter()
+
+    def count(self, topics: Iterable[str]) -> None:
+        self.add(Counter(topics))
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        for topic, added in counts.items():
+            known = topic in self._counts or len(self._counts) < self._most
+            self._counts[topic if known else OTHER] += added
+
+    def counts(self) -> dict[str, int]:
+        return dict(self._counts)
 
 
 def quantile(counts: dict[int, int], part: float) -> int:

@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 MOST_AT_ONCE = 5000
 AHEAD_S = 60
 """How far ahead of the lead a tick may be that an earlier leader wrote; one further ahead is nobody's."""
+LONG_AGO_S = 600
+MOST_BACK_S = 30 * 86_400
+"""How far back ticks are written again, for whoever reads them; the Spark job needs the last one only."""
 
 
 class TickTopic(Protocol):
@@ -70,10 +73,7 @@ class Oscillator:
     async def ticks(self) -> AsyncIterator[Tick]:
         """Write ticks for as long as this is iterated over."""
         async with self._open_topic() as topic:
-            now = self._clock.now_ms() // 1000
-            last = await topic.last(now + self._lead_s + AHEAD_S)
-            if last is None:
-                last = await self._last_known(now)
+            last = await self._last(topic)
             log.info("oscillator_topic_opened", last=last)
             while True:
                 now_ms = self._clock.now_ms()
@@ -84,6 +84,16 @@ class Oscillator:
                     yield Tick(last, self._clock.now_ms(), len(seconds) < MOST_AT_ONCE)
                 if len(seconds) < MOST_AT_ONCE:
                     await asyncio.sleep(until_next(now_ms))
+
+    async def _last(self, topic: TickTopic) -> int | None:
+        """Where to go on. Among the last records of the topic there may be none that is a tick, or an old one that somebody
+        else has put there."""
+        now = self._clock.now_ms() // 1000
+        last = await topic.last(now + self._lead_s + AHEAD_S)
+        if last is None or last < now - LONG_AGO_S:
+            known = await self._last_known(now)
+            last = max((second for second in (last, known) if second is not None), default=None)
+        return None if last is None else max(last, now - MOST_BACK_S)
 
     async def lead(self, report: Callable[[Tick], Awaitable[None]]) -> None:
         async for tick in self.ticks():

@@ -29,6 +29,8 @@ class DispatcherReport(msgspec.Struct, frozen=True):
     fired: int = 0
     lateness_ms: dict[int, int] = {}
     """How many callbacks of the last minute were so many milliseconds late."""
+    callbacks: dict[str, int] = {}
+    """How many there were since the process began, by topic; topics beyond the first few are one."""
 
 
 class LedgerReport(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from meantime.coordination.election import Election
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, StorageUnavailable
 from meantime.metrics import REGISTRY
-from meantime.timers.lateness import quantile
+from meantime.timers.lateness import CallbackCounts, quantile
 from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.reports import (
     DispatcherReport,
@@ -36,6 +36,9 @@ SILENT = Gauge("meantime_timers_futures_age_seconds", "Time since the last micro
 LAG = Gauge("meantime_timers_futures_lag", "Requests that the Spark job has not taken in.", registry=REGISTRY)
 HELD = Gauge("meantime_timers_held", "Timers that dispatchers hold.", registry=REGISTRY)
 LATE = Gauge("meantime_timers_lateness_seconds", "Lateness of the last minute.", ["quantile"], registry=REGISTRY)
+CALLBACKS = Gauge(
+    "meantime_timers_callbacks", "Callbacks since the dispatchers that run now began.", ["topic"], registry=REGISTRY
+)
 LEDGER = Gauge("meantime_timers_ledger", "The ledger's sums.", ["account"], registry=REGISTRY)
 
 
@@ -59,9 +62,12 @@ class LatenessStatus(msgspec.Struct, frozen=True):
 
 
 class DispatcherStatus(msgspec.Struct, frozen=True):
+    """`callbacks`: how many there were since these dispatchers began, by topic; topics beyond the first few are `other`."""
+
     instances: int
     held: int
     lateness_ms: LatenessStatus
+    callbacks: dict[str, int] = {}
 
 
 class LedgerStatus(msgspec.Struct, frozen=True):
@@ -165,7 +171,10 @@ def _dispatchers(reports: list[Reported]) -> DispatcherStatus:
     for report in found:
         late.update(report.lateness_ms)
     lateness = LatenessStatus(quantile(late, 0.5), quantile(late, 0.99))
-    return DispatcherStatus(len(found), sum(report.held for report in found), lateness)
+    callbacks = CallbackCounts()
+    for report in found:
+        callbacks.add(report.callbacks)
+    return DispatcherStatus(len(found), sum(report.held for report in found), lateness, callbacks.counts())
 
 
 def export(status: TimersStatus) -> None:
@@ -178,5 +187,8 @@ def export(status: TimersStatus) -> None:
     HELD.set(status.dispatcher.held)
     LATE.labels("0.5").set(status.dispatcher.lateness_ms.p50 / 1000)
     LATE.labels("0.99").set(status.dispatcher.lateness_ms.p99 / 1000)
+    CALLBACKS.clear()
+    for topic, count in status.dispatcher.callbacks.items():
+        CALLBACKS.labels(topic).set(count)
     for account, amount in msgspec.structs.asdict(status.ledger).items():
         LEDGER.labels(account).set(amount or 0)

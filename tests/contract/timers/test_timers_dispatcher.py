@@ -4,28 +4,19 @@ import asyncio
 import os
 import time
 from collections import Counter
-from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
-from timers_world import SHARES, Kafka, kafka_with_topics, lateness_of, new_database, token_of
+from confluent_kafka.admin import NewTopic
+from timers_dispatching import all_fired, dispatcher, due, ends_of, read, refusals, soon
+from timers_world import kafka_with_topics, lateness_of, new_database, token_of
 
-from meantime.clock import SystemClock
 from meantime.database.pool import open_database
-from meantime.tasks import running
-from meantime.timers.dispatching.background_work import BackgroundWork, PublishResult
-from meantime.timers.dispatching.dispatcher import DispatcherOptions
-from meantime.timers.dispatching.supervisor import DispatcherSetup, DispatcherSupervisor
-from meantime.timers.future import encode
-from meantime.timers.ledger.account import LedgerWriter
-from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
 from meantime.timers.ledger.store import LedgerStore
-from meantime.timers.model import Future, TimerId, TimerLimits, TimerState, read_outcomes
+from meantime.timers.model import TimerId, TimerState
 from meantime.timers.reports import FuturesReport
-from meantime.timers.rules import OWNED_TOPIC, RESERVED_TOPIC, share_of
-from meantime.timers.topics import DONE, DUE, REJECTED, REQUEST
+from meantime.timers.rules import OWNED_TOPIC, RESERVED_TOPIC
+from meantime.timers.topics import REJECTED, REQUEST
 
 pytestmark = pytest.mark.takes(seconds=170)
 
@@ -51,92 +42,6 @@ async def store(services):
 @pytest.fixture
 def mark() -> str:
     return uuid4().hex[:6]
-
-
-class Events:
-    """Event types whose publishing does as it is told; `sent` are the tokens that were written, `looked` those that were
-    looked for."""
-
-    def __init__(self, refuse: str | None = "no event types here", may_go_on: asyncio.Event | None = None) -> None:
-        self.refuse = refuse
-        self.may_go_on = may_go_on
-        self.begun = asyncio.Event()
-        self.sent: list[str] = []
-        self.looked: list[str] = []
-
-    async def publish(self, timers, require) -> PublishResult:
-        self.begun.set()
-        if self.may_go_on is not None:
-            await self.may_go_on.wait()
-        require()
-        refused = (
-            {} if self.refuse is None else {n: self.refuse for n, held in enumerate(timers) if "good" not in held.token}
-        )
-        self.sent += [held.token for number, held in enumerate(timers) if number not in refused]
-        return PublishResult(refused)
-
-    async def published(self, timers) -> set[int]:
-        self.looked += [held.token for held in timers]
-        return {number for number, held in enumerate(timers) if held.token in self.sent}
-
-
-@asynccontextmanager
-async def dispatcher(kafka: Kafka, store: LedgerStore, name: str = "one", events: Events | None = None, **options):
-    background = BackgroundWork(store, events or Events(), SystemClock(), remember_ms=86_400_000)
-    setup = DispatcherSetup(name, kafka.storage, SystemClock(), DispatcherOptions(SHARES, **options))
-    supervisor = DispatcherSupervisor(setup, background)
-    reader = LedgerReader(kafka.storage, LedgerWriter(store), store, LedgerOptions(TimerLimits()))
-    try:
-        async with running(reader.run(), name="ledger"), running(supervisor.run(), name="dispatcher"):
-            for _ in range(600):
-                if supervisor._dispatcher is not None and supervisor._dispatcher.report.shares:
-                    break
-                await asyncio.sleep(0.05)
-            yield supervisor
-    finally:  # also after a test that has failed: the next one would find a dispatcher that has its share
-        reader.close()
-        for _ in range(3000):
-            if not supervisor.running:
-                break
-            await asyncio.sleep(0.02)
-
-
-def due(kafka: Kafka, second: int, topic: str, token: str, callback: bytes = b"hi", requested_ms: int | None = None) -> None:
-    """As the Spark job puts it."""
-    requested = str(requested_ms if requested_ms is not None else int(time.time() * 1000))
-    value = encode(Future(topic, "k", callback))
-    kafka.send(DUE, second, value, partition=share_of(token, SHARES), token=token, requested=requested)
-
-
-def ends_of(kafka: Kafka, topic: str) -> dict[int, int]:
-    """As far as a Spark job has come that has read everything."""
-    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(2)}
-    return {place.partition: future.result().offset for place, future in kafka.admin.list_offsets(wanted).items()}
-
-
-def soon(seconds: float = 2) -> int:
-    return int(time.time() + seconds) + 1
-
-
-async def read(tail, count: int, within: float = 60.0):
-    return await asyncio.to_thread(tail.read, count, within)
-
-
-async def refusals(tail, mark: str, count: int, within: float = 60.0) -> dict[str, str]:
-    """Why timers of this test were rejected, by token. A new ledger rejects again what earlier tests asked for."""
-    refused: dict[str, str] = {}
-    deadline = time.monotonic() + within
-    while len(refused) < count and time.monotonic() < deadline:
-        for message in await read(tail, 1, within=1.0):
-            headers = {name: value.decode() for name, value in message.headers()}
-            if headers["token"].startswith(mark):
-                refused[headers["token"]] = headers["reason"]
-    return refused
-
-
-async def all_fired(tail, count: int, within: float = 60.0) -> list[str]:
-    """The tokens of the next `count`, and of those that should not be: they would come with them, in the same volley."""
-    return [token_of(message) for message in (*await read(tail, count, within), *await read(tail, 1, within=1.5))]
 
 
 async def test_a_timer_fires_on_its_second_with_key_value_and_headers(kafka, calls, store, mark):
@@ -359,74 +264,3 @@ async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(k
         kafka.flush()
         fired = set(await all_fired(tail, 3))
     assert fired == {f"{mark}-2", f"{mark}-3", f"{mark}-new"}
-
-
-async def test_an_event_is_attempted_once_told_and_ended(kafka, store, mark):
-    events = Events("it is wrong")
-    rejected = kafka.tail(REJECTED)
-    async with dispatcher(kafka, store, events=events):
-        second = soon(1)
-        due(kafka, second, "event-type:orders", f"{mark}-good")
-        due(kafka, second, "event-type:orders", f"{mark}-bad")
-        kafka.flush()
-        refused = await refusals(rejected, mark, 1)
-    assert (events.sent, events.looked) == ([f"{mark}-good"], [])
-    assert refused == {f"{mark}-bad": "it is wrong"}
-
-
-async def test_an_attempt_without_an_end_is_looked_up_by_the_next_dispatcher(kafka, store, mark):
-    """Whichever way it went; and it is told again and again while it lasts, so that nobody forgets it."""
-    silent, next_ones = Events(None, may_go_on=asyncio.Event()), Events(None)
-    next_ones.sent.append(f"{mark}-there")
-    done = kafka.tail(DONE)
-    async with dispatcher(kafka, store, events=silent):
-        for name in ("there", "gone"):
-            due(kafka, soon(1), "event-type:orders", f"{mark}-{name}")
-        kafka.flush()
-        await asyncio.wait_for(silent.begun.wait(), 60)
-        assert await attempts_of(done, f"{mark}-gone", 2) == 2
-    async with dispatcher(kafka, store, events=next_ones):
-        for _ in range(600):
-            if f"{mark}-gone" in next_ones.sent:
-                break
-            await asyncio.sleep(0.1)
-    assert sorted(next_ones.looked) == [f"{mark}-gone", f"{mark}-there"]
-    assert sorted(next_ones.sent) == [f"{mark}-gone", f"{mark}-there"]
-    assert silent.sent == []
-
-
-async def attempts_of(done, token: str, count: int, within: float = 60.0) -> int:
-    """How often it was told that a timer is about to be published."""
-    found, deadline = 0, time.monotonic() + within
-    while found < count and time.monotonic() < deadline:
-        outcomes = [read_outcomes(message.value()) for message in await read(done, 1, within=1.0)]
-        found += sum(
-            told is not None and told.state is TimerState.ATTEMPTED and any(token in tokens for _, tokens in told.timers)
-            for told in outcomes
-        )
-    return found
-
-
-async def test_events_of_a_share_that_has_gone_elsewhere_are_published_by_its_new_dispatcher_alone(kafka, store, mark):
-    """The old one waits for a storage meanwhile, which comes back when the share has gone."""
-    back, names = asyncio.Event(), [f"{mark}-{number}" for number in range(20)]
-    old, new = Events(None, may_go_on=back), Events(None)
-    async with dispatcher(kafka, store, "one", events=old) as one:
-        for name in names:
-            due(kafka, soon(1), "event-type:orders", name)
-        kafka.flush()
-        await asyncio.wait_for(old.begun.wait(), 60)
-        async with dispatcher(kafka, store, "two", events=new) as two:
-            for _ in range(300):
-                if len(one._dispatcher.report.shares) == len(two._dispatcher.report.shares) == 1:
-                    break
-                await asyncio.sleep(0.1)
-            back.set()
-            for _ in range(600):
-                if len({*old.sent, *new.sent}) == len(names):
-                    break
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(1.0)
-    assert Counter(old.sent + new.sent) == Counter(names)
-    assert old.sent
-    assert new.sent

@@ -104,11 +104,11 @@ async def test_whoever_opens_the_dial_ends_the_writing_of_everybody_before(kafka
 
 async def test_what_a_fenced_writer_began_is_not_on_the_dial(kafka):
     async with open_oscillator_topic(kafka.storage) as dead:
-        last = await dead.last() or 0
+        last = await dead.last(FAR) or 0
         dead._producer.begin_transaction()
         dead._producer.produce(OSCILLATOR, b"1", str(last + 1), partition=0)
         await asyncio.to_thread(dead._producer.flush, 10)
         async with open_oscillator_topic(kafka.storage) as heir:
-            assert await heir.last() == last
+            assert await heir.last(FAR) == last
             await heir.write(range(last + 1, last + 2))
     assert seconds_on(kafka)[-2:] == [last, last + 1]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from meantime.errors import StorageUnavailable
@@ -34,8 +34,8 @@ _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _message: Any = Message
 _partition, _offset, _key, _error = _message.partition, _message.offset, _message.key, _message.error
 
-Begin = Callable[[int], int]
-"""Called with a partition that is now ours; says where to read from."""
+Begin = Callable[[int], int | None]
+"""Called with a partition that is now ours; says where to read from, or that it is not to be read."""
 
 
 class DueConsumer:
@@ -63,8 +63,9 @@ class DueConsumer:
         """`begin(partition)` says where to start with a new one, `leave(partition)` hears of one that is gone."""
 
         def assigned(_: Consumer, places: list[TopicPartition]) -> None:
+            starts = {place.partition: begin(place.partition) for place in places}
             self._consumer.incremental_assign(
-                [TopicPartition(DUE, place.partition, begin(place.partition)) for place in places]
+                [TopicPartition(DUE, partition, OFFSET_END if at is None else at) for partition, at in starts.items()]
             )
 
         def revoked(_: Consumer, places: list[TopicPartition]) -> None:

@@ -6,58 +6,41 @@ arrived. `held_timers` decides, `transaction` writes to Kafka, `background_work`
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from threading import Event
 
 import structlog
 
 from meantime.clock import Clock
+from meantime.errors import StorageUnavailable
 from meantime.timers.dispatching import pacing
 from meantime.timers.dispatching.background_work import BackgroundWork, WorkResult
 from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, near_or_empty
 from meantime.timers.dispatching.delivery import CallbackTopics, TimerDelivery, missing_topic
+from meantime.timers.dispatching.dispatcher_options import DispatcherOptions
 from meantime.timers.dispatching.done_consumer import DoneConsumer
-from meantime.timers.dispatching.ended_timers import PERMITTED_FOR, SETTLED_MS
-from meantime.timers.dispatching.grouping import by_event_type, by_share
-from meantime.timers.dispatching.held_timers import HeldTimer, HeldTimers, Span
+from meantime.timers.dispatching.ended_timers import PERMITTED_FOR
+from meantime.timers.dispatching.event_attempts import EventAttempts
+from meantime.timers.dispatching.grouping import by_share
+from meantime.timers.dispatching.held_timers import HeldTimers, Span
 from meantime.timers.dispatching.request_coverage import CancelsAheadOfJoin, far_from
 from meantime.timers.dispatching.transaction import FiredTimers, FiringTransaction, OutcomeBatch, TransactionAborted
-from meantime.timers.lateness import LatenessCounts
-from meantime.timers.model import CancelRequest, Record, SetRequest, TimerLimits
+from meantime.timers.lateness import CallbackCounts, LatenessCounts
+from meantime.timers.model import CancelRequest, Record, SetRequest
 from meantime.timers.reports import DispatcherReport
 from meantime.timers.rules import IN_TIME_MS, OWNED_TOPIC, event_type_of, read, read_due, set_by, share_of
-from meantime.timers.topics import REQUEST
+from meantime.timers.topics import DUE, REQUEST
 
 log = structlog.get_logger(__name__)
 
-ANSWERED_MS = 1000
-"""After so long it can be seen what became of events that Kafka's client has given up to write."""
 ASKED_LATER_MS = 100
 """A cancel that Kafka had in time must be before the end that is asked for. Its clock may be behind, and between looking at
 it and writing a record it may have to wait for a processor."""
 COMMIT_EVERY = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class DispatcherOptions:
-    shares: int
-    lead_s: int = 5
-    limits: TimerLimits = field(default_factory=TimerLimits)
-    remember_ms: int = 60_000
-    """How long what has ended is kept in memory."""
-    most: int = 250_000
-    """Most timers in one transaction."""
-    near_s: int = 90
-    """Timers due so soon are taken straight from their requests: they need not wait while the Spark job takes in a burst."""
-    most_held_bytes: int = 768 * 1024 * 1024
-    """With more than so much held, only those are that would miss their bucket otherwise."""
-    longest_pause: float = 0.02
-    look_back_ms: int = 600_000
-    """How far back requests are read when nobody knows how far the Spark job has come."""
-    adopted: Callable[[], Collection[str]] = frozenset
-    """The topics that event types have adopted. They are nobody's callback topic, and their names do not tell."""
+PARTITIONS_EVERY = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +69,15 @@ class TimerDispatcher:
         self._clock = clock
         self._options = options
         self._shares: dict[int, HeldTimers] = {}
+        self._attempts = EventAttempts(self._shares, background, clock)
         self._ended_from: dict[int, int] = {}
         self._leftover = OutcomeBatch()
         self._far = CancelsAheadOfJoin()
         self._lateness = LatenessCounts()
+        self._callbacks = CallbackCounts()
         self._fired = 0
         self._housekeeping_at = self._committed_at = 0.0
+        self._partitions_at = time.monotonic()
         self._follow_from: Mapping[int, int] | None = None
         self._near_s = options.near_s
         self.report = DispatcherReport()
@@ -125,7 +111,10 @@ class TimerDispatcher:
 
     # Partitions come and go
 
-    def _begin(self, number: int) -> int:
+    def _begin(self, number: int) -> int | None:
+        if number >= self._options.shares:
+            log.warning("partition_left_unused", topic=DUE, partition=number, shares=self._options.shares)
+            return None
         # Its cancels and near timers were another dispatcher's to remember, until now. Where the Spark job stands is looked
         # up before the end of `timer-due` is: what comes through in between is read by both ways, and not by neither.
         self._follow_from = self._background.through if self._follow_from is None else self._follow_from
@@ -204,7 +193,7 @@ class TimerDispatcher:
                 if not fire and not cancelled:
                     break
                 batch.fire += fire
-                batch.cancelled += cancelled
+                batch.cancelled += self._attempts.look_first(cancelled)
         if not batch:
             return False
         self._set_aside(batch)
@@ -231,33 +220,11 @@ class TimerDispatcher:
         events = {topic for topic in strange if event_type_of(topic) is not None}
         owned = {topic for topic in strange if topic in adopted}
         missing = self._topics.missing(strange - events - owned)
-        batch.attempt += self._look_first([held for held in batch.fire if held.future.topic in events])
+        batch.attempt += self._attempts.look_first([held for held in batch.fire if held.future.topic in events])
         batch.rejected += [(held, missing_topic(held)) for held in batch.fire if held.future.topic in missing]
         batch.rejected += [(held, OWNED_TOPIC) for held in batch.fire if held.future.topic in owned]
         aside = events | missing | owned
         batch.fire = [held for held in batch.fire if held.future.topic not in aside]
-
-    def _look_first(self, timers: list[HeldTimer]) -> list[HeldTimer]:
-        """Of those that were attempted before it is looked up what became of them; the others may be attempted."""
-        now_ms, looked_up = self._clock.now_ms(), dict[HeldTimer, float]()
-        for held in timers:
-            share = self._shares[held.share]
-            settles_ms = share.ended_timers.settles_ms(held.token, held.second)
-            if settles_ms is not None:
-                looked_up[held] = max(0, settles_ms - now_ms) / 1000
-                share.mark_in_progress([held])
-        for some in by_event_type(looked_up):
-            self._background.look(some, max(looked_up[held] for held in some))
-        return [held for held in timers if held not in looked_up]
-
-    def _publish(self, timers: list[HeldTimer], until: float) -> None:
-        """The attempt is written down: now it may be made."""
-        settles_ms = self._clock.now_ms() + SETTLED_MS
-        for held in timers:
-            self._shares[held.share].ended_timers.attempt(held.token, held.second, settles_ms)
-            self._shares[held.share].mark_in_progress([held])
-        for some in by_event_type(timers):
-            self._background.publish(some, until)
 
     def _deliver(self, batch: OutcomeBatch) -> bool:
         """Whether all of it went out."""
@@ -267,7 +234,7 @@ class TimerDispatcher:
         sent = self._delivery.send(batch, positions, self._clients.due.group())
         for part, fired in sent.done:
             self._ended(part, fired, positions)
-            self._publish(part.attempt, publish_until)
+            self._attempts.begin(part.attempt, publish_until)
         self._keep(sent.left)
         return not sent.left
 
@@ -287,6 +254,7 @@ class TimerDispatcher:
             self._shares[share].offsets.mark_committed(position)
         for number, timers in by_share(batch.ends).items():
             self._shares[number].end(timers, now_ms)
+        self._callbacks.count(held.future.topic for held in chain(batch.fire, batch.fired_elsewhere))
         for one in fired:
             self._fired += len(one.timers)
             self._lateness.count([one.at_ms - max(held.second * 1000, held.requested_ms) for held in one.timers], one.at_ms)
@@ -307,21 +275,10 @@ class TimerDispatcher:
         for number, timers in by_share(results.ended).items():
             with suppress(KeyError):
                 self._shares[number].end(timers, now_ms)
-        self._take_attempts(results, now_ms)
+        self._attempts.take(results)
         self._leftover.cancelled += [held for held in results.cancelled if held.share in self._shares]
         self._leftover.fired_elsewhere += [held for held in results.published if held.share in self._shares]
         self._leftover.rejected += [(held, why) for held, why in results.refused if held.share in self._shares]
-
-    def _take_attempts(self, results: WorkResult, now_ms: int) -> None:
-        """Those that came to nothing are made again; where that is not certain, it is looked up first."""
-        for held in results.unsent:
-            if share := self._shares.get(held.share):
-                share.ended_timers.not_attempted(held.token, held.second)
-                share.put_back([held])
-        for held in results.doubtful:
-            if share := self._shares.get(held.share):
-                share.ended_timers.attempt(held.token, held.second, now_ms + ANSWERED_MS)
-                share.put_back([held])
 
     # Housekeeping
 
@@ -341,8 +298,10 @@ class TimerDispatcher:
             return
         self._housekeeping_at = time.monotonic()
         self._release_cancels(now_ms, self._background.through)
+        self._look_for_partitions()
         for share in self._shares.values():
             share.expire(now_ms, self._options.remember_ms)
+        self._remind_of_attempts()
         self._commit_positions()
         held_bytes = sum(share.held_bytes for share in self._shares.values())
         room = held_bytes < self._options.most_held_bytes
@@ -353,7 +312,18 @@ class TimerDispatcher:
             sum(len(share.ended_timers) for share in self._shares.values()),
             self._fired,
             self._lateness.counts(now_ms),
+            self._callbacks.counts(),
         )
+
+    def _look_for_partitions(self) -> None:
+        """Partitions that were added to `timer-request` are followed like the others, from their beginning."""
+        if time.monotonic() - self._partitions_at < PARTITIONS_EVERY:
+            return
+        self._partitions_at = time.monotonic()
+        with suppress(StorageUnavailable):
+            if self._topics.partitions(REQUEST) > self._clients.requests.partitions:
+                log.info("partitions_added", topic=REQUEST, before=self._clients.requests.partitions)
+                self._follow_from = self._background.through
 
     def _ask_for_ends(self, now_ms: int) -> None:
         """Once for each second: what Kafka has by then of cancels has to be read before its timers fire."""
@@ -369,6 +339,13 @@ class TimerDispatcher:
             unverified = share.pop_unverified()
             if unverified:
                 self._background.check(unverified, self._clients.requests.coverage.reached, self._ended_from[number])
+
+    def _remind_of_attempts(self) -> None:
+        open = self._attempts.reminder()
+        positions = {number: self._shares[number].offsets.position for number in by_share(open)}
+        with suppress(TransactionAborted):  # the next reminder comes soon enough
+            if open:
+                self._clients.transaction.fire(OutcomeBatch(reminded=open), positions, self._clients.due.group())
 
     def _commit_positions(self) -> None:
         """What ended without a transaction of its own moves the positions on, too. The next one that fires commits them as

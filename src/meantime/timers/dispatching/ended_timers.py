@@ -51,6 +51,10 @@ class EndedTimers:
         """It is certain that it was not published."""
         self._attempted.pop((token, second), None)
 
+    @property
+    def open_attempts(self) -> list[tuple[str, int]]:
+        return list(self._attempted)
+
     def settles_ms(self, token: str, second: int) -> int | None:
         """When it can be seen what became of an attempt; None without one."""
         return self._attempted.get((token, second))

@@ -17,7 +17,8 @@ from meantime.kafka.settings import Storage
 from meantime.runtime import spare_collector
 from meantime.timers.dispatching.background_work import BackgroundWork
 from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer
-from meantime.timers.dispatching.dispatcher import DispatcherClients, DispatcherOptions, TimerDispatcher
+from meantime.timers.dispatching.dispatcher import DispatcherClients, TimerDispatcher
+from meantime.timers.dispatching.dispatcher_options import DispatcherOptions
 from meantime.timers.dispatching.done_consumer import DoneConsumer
 from meantime.timers.dispatching.transaction import FiringTransaction
 from meantime.timers.kafka_topics import admin_of, existing_topics

@@ -35,6 +35,7 @@ CHUNK = 500
 LET_GO_EVERY, LET_GO_FOR = 10_000, 0.005
 """After its second so many timers of a batch are loaded, and then those that are loaded have so long to get under way."""
 OUTCOMES_A_RECORD = 2000
+LONGEST_REASON = 500
 ANSWER_WITHIN = 20.0
 MOST_LOADED = 500_000
 """Timers that can wait in Kafka's client for their second. With a million for one partition it would begin to send."""
@@ -83,6 +84,8 @@ class OutcomeBatch:
     """Published as events."""
     attempt: list[HeldTimer] = field(default_factory=list)
     """About to be published as events; this does not end them."""
+    reminded: list[HeldTimer] = field(default_factory=list)
+    """They were about to be, and it is not known yet whether they are."""
 
     def __bool__(self) -> bool:
         return bool(self.fire or self.cancelled or self.rejected or self.fired_elsewhere or self.attempt)
@@ -203,17 +206,19 @@ class FiringTransaction:
         for one in fired:
             self._record_outcome(TimerState.FIRED, one.at_ms, one.timers)
         self._record_outcome(TimerState.FIRED, now_ms, batch.fired_elsewhere)
-        self._record_outcome(TimerState.ATTEMPTED, now_ms, batch.attempt)
+        self._record_outcome(TimerState.ATTEMPTED, now_ms, batch.attempt + batch.reminded)
         self._record_outcome(TimerState.CANCELLED, now_ms, batch.cancelled)
-        self._record_outcome(TimerState.REJECTED, now_ms, [held for held, _ in batch.rejected])
+        for reason in dict.fromkeys(reason for _, reason in batch.rejected):
+            refused = [held for held, why in batch.rejected if why == reason]
+            self._record_outcome(TimerState.REJECTED, now_ms, refused, reason)
         for held, reason in batch.rejected:
             headers = [("token", held.token), ("reason", reason)]
             self._produce(REJECTED, encode(held.future), str(held.second), headers=headers)
 
-    def _record_outcome(self, state: TimerState, at_ms: int, timers: Sequence[HeldTimer]) -> None:
+    def _record_outcome(self, state: TimerState, at_ms: int, timers: Sequence[HeldTimer], reason: str = "") -> None:
         for share, of_share in groupby(sorted(timers, key=attrgetter("share")), attrgetter("share")):
             while some := list(islice(of_share, OUTCOMES_A_RECORD)):
-                outcomes = TimerOutcomes(state, at_ms, _by_second(some))
+                outcomes = TimerOutcomes(state, at_ms, _by_second(some), reason[:LONGEST_REASON])
                 self._produce(DONE, msgspec.msgpack.encode(outcomes), partition=share)
 
     def _produce(self, topic: str, value: bytes, key: str | None = None, **more: Any) -> None:
