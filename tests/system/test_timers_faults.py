@@ -4,6 +4,7 @@ The plan of what is killed when is drawn from a seed, which is printed. `MEANTIM
 (seconds without the Spark job, at the least) make it the full run.
 """
 
+import ctypes
 import os
 import random
 import time
@@ -12,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
 from confluent_kafka import KafkaException, Message, Producer
 from kazoo.client import KazooClient
@@ -282,6 +285,27 @@ def _write_garbage(kafka: str, topic: str) -> None:
                 )
                 producer.produce(topic, garbage, key, partition, headers=given[(number + turn) % 4])
         assert producer.flush(60) == 0
+    _write_unreadable_header(kafka, topic)
+
+
+def _write_unreadable_header(kafka: str, topic: str) -> None:
+    """A name that is not UTF-8, which Python's client would not write."""
+    library = ctypes.CDLL(str(next(Path(confluent_kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka*"))))
+    pointer, text, size, error = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.create_string_buffer(512)
+    library.rd_kafka_conf_new.restype = library.rd_kafka_new.restype = library.rd_kafka_headers_new.restype = pointer
+    settings = pointer(library.rd_kafka_conf_new())
+    library.rd_kafka_conf_set(settings, b"bootstrap.servers", kafka.encode(), error, size(512))
+    producer = pointer(library.rd_kafka_new(0, settings, error, size(512)))
+    headers = pointer(library.rd_kafka_headers_new(size(1)))
+    library.rd_kafka_header_add(headers, b"\xff\xfe", ctypes.c_ssize_t(2), b"v", ctypes.c_ssize_t(1))
+    kind_topic, kind_value, kind_key, kind_headers = 1, 4, 5, 10
+    sent = library.rd_kafka_producev(
+        *(producer, kind_topic, text(topic.encode()), kind_value, text(b"value"), size(5)),
+        *(kind_key, text(b"1700000000"), size(10), kind_headers, headers, 0),
+    )
+    assert sent == 0
+    assert library.rd_kafka_flush(producer, 20_000) == 0
+    library.rd_kafka_destroy(producer)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -14,6 +14,8 @@ from meantime.timers.model import Record
 from meantime.timers.topics import TimerTopic
 
 ANSWER_WITHIN = 10.0
+Headers = Sequence[tuple[str, bytes | None]]
+UNREADABLE_HEADERS: Headers = (("token", b"\xff"),)
 
 
 def timers_config(storage: Storage, **more: Any) -> dict[str, Any]:
@@ -95,6 +97,15 @@ def record_of(message: Message) -> Record:
             message.timestamp()[1],
             message.key(),
             message.value(),
-            tuple(message.headers() or ()),
+            tuple(headers_of(message)),
         )
     )
+
+
+def headers_of(message: Any) -> Headers:
+    """Kafka's client cannot read names that are not UTF-8: it fails, and what it gives when it is asked again must not be
+    touched. Such a record has a token that is none, so that it is refused."""
+    try:
+        return message.headers() or ()
+    except SystemError:
+        return UNREADABLE_HEADERS

@@ -16,7 +16,7 @@ from meantime.pipelines.event_types.ranges import Range
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, taken_in, upcoming
 from meantime.pipelines.timers.packing import BESIDE_VALUE, pack
 from meantime.runtime import spare_collector
-from meantime.timers.kafka_topics import admin_of, partitions_of, timers_config
+from meantime.timers.kafka_topics import admin_of, headers_of, partitions_of, timers_config
 from meantime.timers.topics import REQUEST
 
 if TYPE_CHECKING:
@@ -146,5 +146,5 @@ def _requests(partition: int, messages: Sequence[Any]) -> Requests:
         [time_ms for _, time_ms in map(message.timestamp, messages)],
         list(map(message.key, messages)),
         list(map(message.value, messages)),
-        list(map(message.headers, messages)),
+        list(map(headers_of, messages)),
     )
