@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from meantime.errors import MeantimeError, NotFound
+from meantime.errors import UNREADABLE, MeantimeError, NotFound
 from meantime.streams.cursors import parse, parse_partition
 from meantime.streams.reading.limits import StreamLimits
 from meantime.streams.reading.partitions import shifted
@@ -75,5 +75,8 @@ async def last_at(reading: Reading, source: QueueSource, cursor: str) -> str:
         lines = b"".join([chunk async for chunk in stream.chunks()]).splitlines()
     finally:
         stream.close()
-    written = msgspec.json.decode(lines[0]).get("written_at_ms") if lines else None
+    try:
+        written = msgspec.json.decode(lines[0]).get("written_at_ms") if lines else None
+    except UNREADABLE:  # what a Kafka client has put into the topic need not be JSON
+        return ""
     return last_of(written[0]) if written else ""
