@@ -162,6 +162,12 @@ class RequestConsumer:
                 self.coverage.set_ends(asked_ms, ends)
         return self.coverage.covered_until()
 
+    def has_grown(self) -> bool:
+        """Whether there are more partitions than are followed; not if Kafka does not tell."""
+        with suppress(KafkaException):
+            return len(self._admin.list_topics(REQUEST, LEADERS_WITHIN).topics[REQUEST].partitions) > self.partitions
+        return False
+
     def _look_for_leaders(self) -> None:
         """The admin client asks whom it knows to lead, and how often a new one had been elected then; once that is out of
         date, it is refused each time and does not look by itself."""

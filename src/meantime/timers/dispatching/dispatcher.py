@@ -15,7 +15,6 @@ from threading import Event
 import structlog
 
 from meantime.clock import Clock
-from meantime.errors import StorageUnavailable
 from meantime.timers.dispatching import pacing
 from meantime.timers.dispatching.background_work import BackgroundWork, WorkResult
 from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, near_or_empty
@@ -40,7 +39,7 @@ ASKED_LATER_MS = 100
 """A cancel that Kafka had in time must be before the end that is asked for. Its clock may be behind, and between looking at
 it and writing a record it may have to wait for a processor."""
 COMMIT_EVERY = 3.0
-PARTITIONS_EVERY = 5.0
+PARTITIONS_EVERY = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,14 +315,14 @@ class TimerDispatcher:
         )
 
     def _look_for_partitions(self) -> None:
-        """Partitions that were added to `timer-request` are followed like the others, from their beginning."""
+        """Partitions that were added to `timer-request` are followed like the others. Those who write there look for them
+        less often."""
         if time.monotonic() - self._partitions_at < PARTITIONS_EVERY:
             return
         self._partitions_at = time.monotonic()
-        with suppress(StorageUnavailable):
-            if self._topics.partitions(REQUEST) > self._clients.requests.partitions:
-                log.info("partitions_added", topic=REQUEST, before=self._clients.requests.partitions)
-                self._follow_from = self._background.through
+        if self._clients.requests.has_grown():
+            log.info("partitions_added", topic=REQUEST, before=self._clients.requests.partitions)
+            self._follow_from = self._background.through
 
     def _ask_for_ends(self, now_ms: int) -> None:
         """Once for each second: what Kafka has by then of cancels has to be read before its timers fire."""
