@@ -134,13 +134,11 @@ def test_a_node_that_boots_alone_with_a_wrong_clock_acts_on_nothing(stack) -> No
     url, owners = stack.urls[0], {"X-Producer-Group": "owners"}
     for name, settings in (("graves", {}), ("last-attempts", {"max_attempts": 1, "dead_letter_topic": "graves"})):
         assert HTTP.put(f"{url}/topics/{name}", json=settings).is_success
-    made = HTTP.post(f"{url}/topics/last-attempts/messages", json={"messages": [{"id": "alive"}]}, headers=owners)
-    assert made.is_success, made.text
-    (lease,) = until(
-        lambda: HTTP.post(f"{url}/topics/last-attempts/leases", json={"consumer_id": "c", "lease_ms": 300_000}).json()[
-            "leases"
-        ]
-    )
+    message = {"id": "alive", "after_ms": 0, "body": "alive"}
+    made = HTTP.post(f"{url}/topics/last-attempts/messages", json={"messages": [message]}, headers=owners)
+    assert made.status_code == 201, made.text
+    asked = {"consumer_id": "c", "lease_ms": 300_000}
+    (lease,) = until(lambda: HTTP.post(f"{url}/topics/last-attempts/leases", json=asked).json()["leases"])
     elsewhere = f"{stack.places.zookeeper.partition('/')[0]}/alone"
     with node(stack, "alone", "--clock-skew-ms", "600000", MEANTIME_ZOOKEEPER=elsewhere) as (lonely, _):
         answer = until(lambda: _answer_with(lonely, "clock_drift"))
