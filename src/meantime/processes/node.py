@@ -74,9 +74,9 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         listener = await opened.enter_async_context(open_listener(config.postgres))
         session = await opened.enter_async_context(open_session(session_options(config)))
         me = Member(config.id, url, __version__, started_at_ms=local.now_ms())
-        services = service_clocks(database, session)
+        clocks = service_clocks(database, session)
         cluster = await opened.enter_async_context(
-            open_cluster(me, session, local, database.state, cluster_options(config), services=services)
+            open_cluster(me, session, local, database.state, cluster_options(config), services=clocks)
         )
         streams = await opened.enter_async_context(
             open_streams(database, listener, session, cluster.clock, _streams_options(config, cluster))
