@@ -17,7 +17,7 @@ from meantime.topics.holding import Effects, Holding
 from meantime.topics.instants import Instants
 from meantime.topics.leasing.consumers import HEARTBEAT_EVERY, Consumers
 from meantime.topics.leasing.dispatcher import LeaseDispatcher
-from meantime.topics.leasing.dispatchers import LeaseDispatchers
+from meantime.topics.leasing.dispatchers import LOOK_EVERY, LeaseDispatchers
 from meantime.topics.leasing.leasing import Leasing
 from meantime.topics.meters import DUTY_FAILURES
 from meantime.topics.producing import Producing
@@ -75,7 +75,7 @@ async def open_topics(
         dispatcher = partial(
             LeaseDispatcher, catalog=catalog, messages=messages, clock=clock, require_healthy=require_healthy
         )
-        dispatchers = LeaseDispatchers(dispatcher, consumers, counts, notifications, clock, node_id)
+        dispatchers = LeaseDispatchers(dispatcher, consumers, messages, counts, notifications, clock, node_id)
         dead_letters = DeadLetters(statements, catalog, clock, dispatchers.arrived, require_healthy)
         effects = Effects(dispatchers.arrived, dispatchers.leases_changed, rates.finished, dead_letters.run_once)
         topics = Topics(
@@ -91,13 +91,20 @@ async def open_topics(
         )
         purge = Purge(statements, topic_store, registry, clock, require_healthy)
         overload = OverloadForecast(catalog, counts, rates, options.forecast_every)
-        duties = [*_duties(topics, purge, overload, options), Duty("full-streams", dispatchers.check_full_streams, 1.0)]
+        duties = [*_duties(topics, purge, overload, options), *_duties_of_leasing(dispatchers)]
         async with on_duty(duties, lambda name: DUTY_FAILURES.labels(name).inc()):
             try:
                 yield topics
             finally:
                 await dispatchers.stop()
                 await consumers.leave()
+
+
+def _duties_of_leasing(dispatchers: LeaseDispatchers) -> list[Duty]:
+    return [
+        Duty("idle-topics", dispatchers.look_for_idle, LOOK_EVERY),
+        Duty("full-streams", dispatchers.check_full_streams, 1.0),
+    ]
 
 
 def _duties(topics: Topics, purge: Purge, overload: OverloadForecast, options: TopicsOptions) -> list[Duty]:

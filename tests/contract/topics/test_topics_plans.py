@@ -18,6 +18,7 @@ INDEXES_OF = {
     "lease_due_exclusive": {OPEN, LEASED, BY_ID},
     "lease_due_shared": {OPEN, LEASED, BY_ID},
     "upcoming": {OPEN, LEASED},
+    "busy_topics": {OPEN, LEASED},
     "open_slots": OPEN,
     "due_per_second": OPEN,
     "clear_open": {OPEN, BY_ID},
@@ -42,6 +43,7 @@ ARRAYS = {
     "kinds": "boolean[]", "topic_ids": "int[]", "to_topics": "int[]", "buckets": "int[]", "turns": "int[]",
     "stages": "int[]",
     "versions": "bigint[]", "ats": "bigint[]", "leases_ms": "bigint[]", "knowns": "bigint[]", "forgets": "bigint[]",
+    "floors": "bigint[]",
 }  # fmt: skip
 OTHERS = {
     "everywhere": "boolean",

@@ -9,6 +9,9 @@ check everything again in the database, so two nodes that serve the same topic c
 
 Whether this node may lease at all is decided here: no receiver is admitted, and nothing is leased, while it is not healthy.
 
+While nothing is due within the horizon it does not look ahead by itself: it is `idle`, and one look of the node covers all
+that are. Whoever finds something there, or hears of something, wakes it.
+
 Dead rows, above all those that an old snapshot keeps alive, would have to be skipped at the beginning of every scan. So
 scans start at a floor that follows what was leased. A notification of something below lowers it; and because notifications
 may be lost, the whole past is scanned regularly.
@@ -40,6 +43,8 @@ FLOOR_MARGIN_MS = 200
 MOST_AT_ONCE = 10_000
 FULL_SCAN_EVERY = 1.0
 REST_FOR = 0.02
+LONGEST_WAIT, LONGEST_IDLE = 5.0, 60.0
+"""Seconds after which it looks around, woken or not."""
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +75,10 @@ class LeaseDispatcher:
         self._backlog = True
         self._floor_ms = FIRST_MS
         self._announced_ms = NEVER_MS
+        self.idle = False
+        """Waiting, with room, and nothing is known to become due."""
+        self.announcements = 0
+        """How often something new was heard of."""
         self._full_scan_at = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -110,6 +119,8 @@ class LeaseDispatcher:
             self._backlog = True
         if self._backlog or self._upcoming.next_ms < self._alarm_ms:
             self.wake()
+        elif self.idle and self._upcoming.known_until_ms < self._announced_ms <= self._clock.now_ms() + HORIZON_MS:
+            self.look()
 
     def arrived_elsewhere(self, at_ms: int) -> None:
         """Messages have a new instant; another node made the change, and says only the earliest."""
@@ -118,8 +129,24 @@ class LeaseDispatcher:
             self._unknown_ms = at_ms
             self.wake()
 
+    @property
+    def floor_ms(self) -> int:
+        """Nothing that is due lies before it, as far as is known."""
+        return self._floor_ms
+
+    def nothing_until(self, at_ms: int) -> None:
+        """Somebody has looked: nothing becomes due until then."""
+        if self.idle:
+            self._upcoming.known_until_ms = max(at_ms, self._upcoming.known_until_ms)
+
+    def look(self) -> None:
+        """Something becomes due within the horizon, or may."""
+        self._upcoming.forget()
+        self.wake()
+
     def _announce(self, at_ms: int) -> None:
         """There is something at this instant, and a scan that is going on may have missed it."""
+        self.announcements += 1
         self._floor_ms = min(self._floor_ms, at_ms)
         self._announced_ms = min(self._announced_ms, at_ms)
 
@@ -328,10 +355,15 @@ class LeaseDispatcher:
             for receiver, room in rooms
             if isinstance(receiver, PendingPull) or not room
         ]
-        if any(room for _, room in rooms):
+        self.idle = self._nothing_known(now_ms) and any(room for _, room in rooms)
+        if not self.idle and any(room for _, room in rooms):
             instants += [self._upcoming.next_ms, self._unknown_ms, self._upcoming.look_again_ms(HORIZON_MS // 2)]
             instants += [now_ms] if self._backlog else []
         return min(instants, default=NEVER_MS)
+
+    def _nothing_known(self, now_ms: int) -> bool:
+        nothing = not self._backlog and not self._upcoming and self._unknown_ms == NEVER_MS
+        return nothing and self._upcoming.known_until_ms > now_ms
 
     async def _wait(self, rest: float) -> None:
         if rest:
@@ -343,11 +375,13 @@ class LeaseDispatcher:
         if ahead <= 0:
             await asyncio.sleep(0)
             return
-        alarm = asyncio.get_running_loop().call_later(min(ahead, 5.0), self._wake.set)
+        longest = LONGEST_IDLE if self.idle else LONGEST_WAIT
+        alarm = asyncio.get_running_loop().call_later(min(ahead, longest), self._wake.set)
         try:
             await self._wake.wait()
         finally:
             alarm.cancel()
+            self.idle = False
 
 
 def _demands(receivers: list[tuple[Receiver, int]]) -> list[LeaseDemand]:

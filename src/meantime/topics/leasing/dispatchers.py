@@ -16,12 +16,16 @@ from meantime.topics.leasing.dispatcher import HORIZON_MS, LeaseDispatcher
 from meantime.topics.model import Consumer, Due, Topic
 from meantime.topics.storage.counts import MessageCounts
 from meantime.topics.storage.directory import ConsumerKey
+from meantime.topics.storage.messages import FIRST_MS, MessageStore
 from meantime.topics.storage.notifications import Arrived, Freed, Notification, Notifications, TopicChanged
 
 NOTIFIED_AHEAD_MS = 2 * HORIZON_MS
 """Other nodes look this far ahead by themselves; what comes sooner needs a notification."""
 UNNOTIFIED_FOR_MS = 2000
 """A node that has begun to serve a topic is known to all others by then."""
+LOOK_EVERY = HORIZON_MS / 2000
+"""Seconds between looks for all idle dispatchers."""
+FULL_LOOK_EVERY = 1.0
 UNTOLD_FOR = 10.0
 """So is a stream, in seconds."""
 
@@ -31,6 +35,7 @@ class LeaseDispatchers:
         self,
         make: Callable[[str], LeaseDispatcher],
         consumers: Consumers,
+        messages: MessageStore,
         counts: MessageCounts,
         notifications: Notifications,
         clock: Clock,
@@ -38,6 +43,7 @@ class LeaseDispatchers:
     ) -> None:
         self._make = make
         self._consumers = consumers
+        self._messages = messages
         self._counts = counts
         self._notifications = notifications
         self._clock = clock
@@ -46,6 +52,7 @@ class LeaseDispatchers:
         self._unnotified: set[int] = set()
         self._untold: dict[ConsumerKey, float] = {}
         self._full: dict[ConsumerKey, int] = {}
+        self._full_look_at = 0.0
         notifications.subscribe(self._on_notification)
         consumers.on_change = self._consumers_changed
 
@@ -67,6 +74,24 @@ class LeaseDispatchers:
         first_ms = min(due.at_ms for due in dues)
         if first_ms <= self._clock.now_ms() + NOTIFIED_AHEAD_MS:
             self._notifications.send(Arrived(topic_id, first_ms))
+
+    async def look_for_idle(self) -> None:
+        """One look ahead for all topics in which nothing becomes due; those in which something does look for themselves.
+        What arrives meanwhile it may have missed. Where the whole past takes long, it is looked through less often."""
+        idle = {id: (one, one.announcements) for id, (_, one) in self._by_topic.items() if one.idle}
+        if not idle:
+            return
+        began, until_ms = time.monotonic(), self._clock.now_ms() + HORIZON_MS
+        whole = began >= self._full_look_at
+        floors = {topic_id: FIRST_MS if whole else one.floor_ms for topic_id, (one, _) in idle.items()}
+        busy = await self._messages.busy_topics(floors, until_ms)
+        if whole:
+            self._full_look_at = time.monotonic() + max(FULL_LOOK_EVERY, 20 * (time.monotonic() - began))
+        for topic_id, (dispatcher, announcements) in idle.items():
+            if topic_id in busy or dispatcher.announcements != announcements:
+                dispatcher.look()
+            else:
+                dispatcher.nothing_until(until_ms)
 
     def leases_changed(self, topic_id: int, consumer_id: str, ends: Sequence[tuple[str, int | None]]) -> None:
         """Leases ended (None), or end at another instant: they count against the buffer of their consumer's stream."""

@@ -4,7 +4,7 @@ Each mutation checks its conditions inside its statement. What a statement does 
 looks at the positions to say why. All arrays are ordered by id, so that concurrent statements lock rows in one order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -141,6 +141,11 @@ class MessageStore:
     async def upcoming(self, topic: Topic, floor_ms: int, until_ms: int, limit: int) -> list[Due]:
         params = {"topic_id": topic.topic_id, "floor_ms": floor_ms, "until_ms": until_ms, "limit": limit}
         return [Due(*row) for row in await self._statements.run(self._sql["upcoming"], params)]
+
+    async def busy_topics(self, floors: Mapping[int, int], until_ms: int) -> set[int]:
+        """Those of these topics, given with their floors, in which something is or becomes due until then."""
+        params = {"topic_ids": int4s(list(floors)), "floors": int8s(list(floors.values())), "until_ms": until_ms}
+        return {row[0] for row in await self._statements.run(self._sql["busy_topics"], params)}
 
     async def held(self, topic: Topic, consumer_id: str, now_ms: int) -> list[Lease]:
         params = {"topic_id": topic.topic_id, "consumer_id": consumer_id, "now_ms": now_ms}

@@ -127,6 +127,19 @@ SELECT id, version, bucket_id, at_ms FROM (
 ) AS soon
 ORDER BY at_ms LIMIT %(limit)s
 
+-- name: busy_topics
+-- The same question for many topics at once, most of which have nothing: two probes of an index for each.
+SELECT x.topic_id FROM unnest(%(topic_ids)s, %(floors)s) AS x (topic_id, floor_ms)
+WHERE EXISTS (
+    SELECT 1 FROM topic_messages AS m
+    WHERE m.topic_id = x.topic_id AND m.stage = 0 AND m.lock_consumer_id IS NULL
+      AND m.at_ms >= x.floor_ms AND m.at_ms <= %(until_ms)s
+) OR EXISTS (
+    SELECT 1 FROM topic_messages AS m
+    WHERE m.topic_id = x.topic_id AND m.stage = 0 AND m.lock_consumer_id IS NOT NULL
+      AND m.at_ms >= x.floor_ms AND m.at_ms <= %(until_ms)s
+)
+
 -- name: held
 -- The leases that a returning consumer still has.
 SELECT id, version, at_ms, coalesce(due_at_ms, at_ms), created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
