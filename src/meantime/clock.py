@@ -19,6 +19,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock, wrong by `skew_ms` for the first `skew_for` seconds (0: for ever)."""
 
+    error_us = 0.0
+
     def __init__(self, skew_ms: int = 0, skew_for: float = 0.0) -> None:
         self._skew_us = skew_ms * 1000
         self._skew_until = time.monotonic() + skew_for if skew_for else float("inf")
@@ -35,6 +37,8 @@ class SystemClock:
 
 class ManualClock:
     """A clock that stands still until it is moved."""
+
+    error_us = 0.0
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_us = now_ms * 1000

@@ -75,6 +75,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     stop_timeout: Annotated[float, _about("Seconds that requests in flight have to finish at a stop.", ge=0)] = 10.0
 
     drift_limit_ms: Annotated[int, _about("Difference from cluster time at which a node becomes degraded.", ge=10)] = 500
+    clock_source: Annotated[
+        str,
+        _about(
+            "Where this process has its time from: system, or ntp:<host>[:<port>],… for NTP servers.",
+            pattern=r"^(system|ntp:[^\s,]+(,[^\s,]+)*)$",
+        ),
+    ] = "system"
     clock_skew_ms: Annotated[int, _about("For tests: make this node's clock wrong by so much.")] = 0
     clock_skew_for: Annotated[float, _about("For tests: seconds after which the skew goes away; 0 is never.", ge=0)] = 0.0
 

@@ -17,6 +17,7 @@ from meantime import logs
 from meantime.access.keys import StillAllowed
 from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
+from meantime.api.client_clocks import CLIENT_CLOCKS, SENT
 from meantime.api.http.exchange import Headers, HttpExchange
 from meantime.api.ignored_fields import ignored_fields, ignored_parameters
 from meantime.api.meters import METERS
@@ -60,6 +61,8 @@ class Edge:
 
     async def __call__(self, exchange: HttpExchange) -> None:
         began = time.perf_counter()
+        if SENT in exchange.headers:
+            CLIENT_CLOCKS.observe(exchange.headers, self._clock.now_ms())
         given = exchange.headers.get(b"x-flow-id")
         flow_id = given.decode() if given is not None and FLOW_ID.fullmatch(given) else _new_flow_id()
         logs.FLOW_ID.set(flow_id)

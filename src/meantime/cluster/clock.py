@@ -22,9 +22,14 @@ SLACK_US = 2_000
 
 
 class LocalClock(Clock, Protocol):
-    """The machine's wall clock."""
+    """The wall clock of this machine."""
 
     def now_us(self) -> int: ...
+
+    @property
+    def error_us(self) -> float:
+        """How wrong it may be, as far as it knows."""
+        ...
 
 
 def steady_us() -> int:
@@ -37,6 +42,8 @@ class ClockSample:
     received_us: int
     answered_us: int
     returned_us: int
+    source_error_us: float = 0.0
+    """How wrong the peer's clock itself may be, as far as it knows."""
 
     @property
     def offset_us(self) -> float:
@@ -51,7 +58,7 @@ class ClockSample:
     @property
     def error_us(self) -> float:
         """The true offset is at most this far from `offset_us`."""
-        return self.round_trip_us / 2
+        return self.round_trip_us / 2 + self.source_error_us
 
     def agrees_with(self, other: "ClockSample") -> bool:
         """Whether both can be true of clocks that were not set in between."""
@@ -73,7 +80,7 @@ class PeerClock:
 
     @property
     def best(self) -> ClockSample | None:
-        return min(self.samples, key=lambda sample: sample.round_trip_us, default=None)
+        return min(self.samples, key=lambda sample: sample.error_us, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +102,11 @@ class ClockEstimate:
         return self.error_us / 1000
 
 
-def estimate_cluster_time(own_us: float, best_samples: Iterable[ClockSample]) -> ClockEstimate:
+def estimate_cluster_time(own_us: float, best_samples: Iterable[ClockSample], own_error_us: float = 0.0) -> ClockEstimate:
     """The median over all nodes, given the best sample of each peer; alone, one's own clock is right."""
     samples = list(best_samples)
     median = statistics.median([own_us, *(sample.offset_us for sample in samples)])
-    return ClockEstimate(median, own_us, error_us=max((sample.error_us for sample in samples), default=0.0))
+    return ClockEstimate(median, own_us, error_us=max([own_error_us, *(sample.error_us for sample in samples)]))
 
 
 class ClusterClock:

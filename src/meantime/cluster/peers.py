@@ -39,6 +39,7 @@ class ClockAnswer(msgspec.Struct, frozen=True):
 
     received_us: int
     sent_us: int
+    source_error_us: float = 0.0
 
 
 @dataclass(slots=True)
@@ -164,7 +165,8 @@ class Peers:
         except Exception as error:  # a peer's address and answer may be anything, and asking must go on
             self._note(peer, silent=True, why=str(error) or type(error).__name__)
             return
-        peer.clock = peer.clock.after(ClockSample(asked_us, answer.received_us, answer.sent_us, returned_us))
+        sample = ClockSample(asked_us, answer.received_us, answer.sent_us, returned_us, max(0.0, answer.source_error_us))
+        peer.clock = peer.clock.after(sample)
         peer.seen_at = time.monotonic()
         self._note(peer, silent=False)
 

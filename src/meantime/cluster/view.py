@@ -75,7 +75,8 @@ class PeerReport(msgspec.Struct, frozen=True):
 
 class ClockReport(msgspec.Struct, frozen=True):
     """`now_ms` is cluster time, `offset_ms` how far this node's clock is ahead of it, `error_ms` how wrong that may be;
-    `received_us` and `sent_us` are this node's own clock, for peers that measure it."""
+    `received_us` and `sent_us` are this node's own clock, for peers that measure it, and `source_error_us` how wrong that
+    may be by itself, which only a time source like NTP can tell."""
 
     now_ms: int
     offset_ms: float
@@ -83,6 +84,7 @@ class ClockReport(msgspec.Struct, frozen=True):
     peers: tuple[PeerReport, ...]
     received_us: int
     sent_us: int
+    source_error_us: float = 0.0
 
 
 class Readiness(msgspec.Struct, frozen=True):
@@ -105,7 +107,7 @@ class ClusterView:
         storage: StorageWatch,
         services: ServiceClocks,
     ) -> None:
-        self.estimate = estimate_cluster_time(local.now_us() - steady_us(), ())
+        self.estimate = estimate_cluster_time(local.now_us() - steady_us(), (), local.error_us)
         self.clock = ClusterClock(self.estimate.cluster_us, step_us=int(options.limits.drift_ms * 1000))
         self.health = Health(options.limits)
         self.members = members
@@ -139,7 +141,8 @@ class ClusterView:
 
     def judge(self) -> None:
         samples = self._peers.best_samples()
-        self.estimate = estimate_cluster_time(self._local.now_us() - steady_us(), samples.values())
+        own_us = self._local.now_us() - steady_us()
+        self.estimate = estimate_cluster_time(own_us, samples.values(), self._local.error_us)
         self.clock.adjust(self.estimate.cluster_us)
         signs = self._signs()
         self.health.observe(signs, time.monotonic())
@@ -166,6 +169,7 @@ class ClusterView:
             ),
             received_us=received_us or sent_us,
             sent_us=sent_us,
+            source_error_us=self._local.error_us,
         )
 
     async def nodes(self) -> list[NodeReport]:

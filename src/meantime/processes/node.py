@@ -24,6 +24,7 @@ from meantime.api.http.server import HttpServer
 from meantime.api.http.tls import TlsFiles
 from meantime.api.services import Services
 from meantime.clock import SystemClock
+from meantime.cluster.ntp import open_local_clock
 from meantime.cluster.view import ClusterView, open_cluster
 from meantime.config import Config
 from meantime.coordination.membership import Member
@@ -67,9 +68,10 @@ async def _run(config: Config) -> None:
 async def open_node(config: Config) -> AsyncIterator["Node"]:
     listening = bind(config.host, config.port)
     url = url_of(config, listening)
-    local = SystemClock(config.clock_skew_ms, config.clock_skew_for)
+    system = SystemClock(config.clock_skew_ms, config.clock_skew_for)
     async with AsyncExitStack() as opened:
         opened.callback(listening.close)
+        local = await opened.enter_async_context(open_local_clock(config.clock_source, system))
         database = await opened.enter_async_context(open_database(config.postgres, size=config.postgres_pool))
         listener = await opened.enter_async_context(open_listener(config.postgres))
         session = await opened.enter_async_context(open_session(session_options(config)))

@@ -117,6 +117,7 @@ class Core:
 
     def request(self, call: Call[T]) -> Request:
         headers = {name: value for name, value in {**self._headers, **call.headers}.items() if value}
+        headers |= self.drift.headers()
         answer_for = call.answer_for or self.timeout + call.wait_for
         return Request(call.method, self.url + call.path, headers, call.content, answer_for)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 RUN_APART = 100e-6
 HEADER = "x-meantime-now"
+CLIENT_TIME, ROUND_TRIP = "X-Meantime-Client-Time", "X-Meantime-Client-Round-Trip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,13 @@ class Drift:
     def drift_ms(self) -> float:
         """How far this machine's clock is ahead of the broker's; negative when it is behind, 0 before any answer."""
         return self._wall() - self.now_ms() if self._best else 0.0
+
+    def headers(self) -> dict[str, str]:
+        """What this machine's clock shows and how long the way to the broker is, once that is known: the broker measures the
+        clocks of its clients by it."""
+        if self._best is None:
+            return {}
+        return {CLIENT_TIME: str(round(self._wall())), ROUND_TRIP: str(round(2 * self._best.error_ms))}
 
     @property
     def error_ms(self) -> float:

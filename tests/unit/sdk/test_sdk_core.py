@@ -54,6 +54,17 @@ def test_a_request_names_who_is_asking() -> None:
     assert core.begin(GET).request().headers == {"Authorization": "Bearer secret", "X-Producer-Group": "billing"}
 
 
+def test_a_request_tells_the_clock_of_its_client_once_the_way_is_known() -> None:
+    clock = Stopwatch()
+    core = Core(A, Credentials(), drift=Drift(clock, wall=lambda: 7000.0))
+    exchange = core.begin(GET)
+    assert "X-Meantime-Client-Time" not in exchange.request().headers
+    clock.ms = 10
+    exchange.answered(answer(200, x_meantime_now="5000"))
+    told = core.begin(GET).request().headers
+    assert (told["X-Meantime-Client-Time"], told["X-Meantime-Client-Round-Trip"]) == ("7000", "10")
+
+
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 def test_a_key_leaves_this_machine_in_the_clear_only_where_that_is_wanted(
     client: type[Client | AsyncClient], monkeypatch: pytest.MonkeyPatch
