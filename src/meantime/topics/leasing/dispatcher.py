@@ -373,6 +373,7 @@ class LeaseDispatcher:
         self._alarm_ms = self._next_ms()
         ahead = (self._alarm_ms - self._clock.now_ms()) / 1000
         if ahead <= 0:
+            self.idle = False
             await asyncio.sleep(0)
             return
         longest = LONGEST_IDLE if self.idle else LONGEST_WAIT
