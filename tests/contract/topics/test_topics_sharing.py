@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import httpx
 import psycopg
@@ -15,7 +16,7 @@ from topics_nodes import TopicsNode, open_two_nodes
 from conftest import Services
 from meantime.errors import StorageUnavailable
 from meantime.topics.model import NewMessage
-from meantime.topics.storage.messages import FIRST_MS, LeaseDemand, Window
+from meantime.topics.storage.messages import FIRST_MS, LeaseDemand, MessageStore, Window
 from meantime.topics.storage.notifications import Notifications
 
 
@@ -110,6 +111,36 @@ async def test_what_becomes_of_leases_at_another_node_at_once_counts_where_the_s
             assert len({lease["id"] for lease in [*first, *more]}) == 4
             await asyncio.sleep(0.3)
             assert consumer.leases == []
+
+
+async def test_one_look_covers_all_topics_in_which_nothing_happens(
+    nodes: list[TopicsNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, elsewhere = nodes[0].http, nodes[1].http
+    topics = [await new_topic(http) for _ in range(30)]
+    looks, upcoming = 0, MessageStore.upcoming
+
+    async def counted(*args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await upcoming(*args)
+
+    async with AsyncExitStack() as opened:
+        consumers = [await opened.enter_async_context(push(http, topic, "c")) for topic in topics]
+        await asyncio.sleep(2.5)
+        monkeypatch.setattr(MessageStore, "upcoming", counted)
+        await asyncio.sleep(4)
+        assert looks < len(topics)
+        for topic, way, after_ms in ((0, http, 0), (1, elsewhere, 0), (2, http, 1300), (3, elsewhere, 2600)):
+            await create(way, topics[topic], "m", after_ms=after_ms)
+        for consumer in consumers[:4]:
+            assert [lease["id"] for lease in await consumer.take(1)] == ["m"]
+        found = await nodes[0].topics.catalog.get(topics[4])
+        now_ms = nodes[0].topics.clock.now_ms()
+        late = NewMessage("late", now_ms - 5000, 0, "owners", True, b"1")
+        await nodes[0].topics.messages.insert(found, [late], now_ms)  # and nobody is told
+        assert [lease["id"] for lease in await consumers[4].take(1)] == ["late"]
+        assert all(consumer.leases == [] for consumer in consumers)
 
 
 async def test_a_stream_that_could_not_begin_leaves_no_claim_behind(nodes: list[TopicsNode], topic: str) -> None:
