@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from meantime.clock import Clock
+from meantime.errors import Unavailable
 from meantime.topics.leasing.bucket_shares import share_buckets
 from meantime.topics.leasing.consumers import Consumers
 from meantime.topics.leasing.dispatcher import HORIZON_MS, LeaseDispatcher
@@ -84,7 +85,14 @@ class LeaseDispatchers:
         began, until_ms = time.monotonic(), self._clock.now_ms() + HORIZON_MS
         whole = began >= self._full_look_at
         floors = {topic_id: FIRST_MS if whole else one.floor_ms for topic_id, (one, _) in idle.items()}
-        busy = await self._messages.busy_topics(floors, until_ms)
+        try:
+            busy = await self._messages.busy_topics(floors, until_ms)
+        except Unavailable:
+            raise
+        except Exception:
+            for dispatcher, _ in idle.values():
+                dispatcher.look()  # each by itself, so that what goes wrong with one is told of that one
+            raise
         if whole:
             self._full_look_at = time.monotonic() + max(FULL_LOOK_EVERY, 20 * (time.monotonic() - began))
         for topic_id, (dispatcher, announcements) in idle.items():
