@@ -151,12 +151,16 @@ async def run_part(bench: Bench, data: Path, part: str) -> None:
         await getattr(bench, part)(cluster, size)
 
 
+def _numbers(text: str) -> list[int]:
+    return [int(one) for one in text.split(",")]
+
+
 def main() -> int:
     parts = ("nodes", "topics", "consumers", "event_types", "subscriptions")
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="how long nothing happens")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1, 3], help="sizes of the clusters of the part `nodes`")
+    parser.add_argument("--sizes", type=_numbers, default=[10, 100, 1000], help="separated by commas")
+    parser.add_argument("--nodes", type=_numbers, default=[1, 3], help="sizes of the clusters of the part `nodes`")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all if none is named")
     options = parser.parse_args()
