@@ -12,6 +12,7 @@ EXTRAS = {
         "hyperframe",
         "jsonschema_rs",
         "kazoo",
+        "ntplib",
         "prometheus_client",
         "psycopg",
         "psycopg_pool",
