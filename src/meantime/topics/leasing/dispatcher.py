@@ -30,7 +30,7 @@ from meantime.tasks import end, start
 from meantime.topics.catalog import TopicCatalog
 from meantime.topics.leasing.bucket_shares import BucketShares, assign
 from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
-from meantime.topics.leasing.receivers import LeaseStream, PendingPull, Receiver
+from meantime.topics.leasing.receivers import LeaseStream, PendingPull, Receiver, demand_of, demands_of
 from meantime.topics.meters import LATENESS, LEASED
 from meantime.topics.model import Due, Lease, Topic
 from meantime.topics.rules import MIN_AHEAD_MS, interleave
@@ -244,7 +244,7 @@ class LeaseDispatcher:
         full = time.monotonic() >= self._full_scan_at
         pulling = any(isinstance(receiver, PendingPull) for receiver, _ in receivers)
         buckets = None if pulling else self._shares.buckets
-        demands = _demands(receivers)
+        demands = demands_of(receivers)
         turns = interleave([demand.room for demand in demands], MOST_AT_ONCE)
         window = Window(FIRST_MS if full else self._floor_ms, now_ms, buckets, self._shares.exclusive)
         self._unknown_ms = NEVER_MS if self._unknown_ms <= now_ms else self._unknown_ms
@@ -263,7 +263,7 @@ class LeaseDispatcher:
         demands: dict[str, LeaseDemand] = {}
         for receiver, room in receivers:
             other = demands.get(receiver.consumer_id)
-            demands[receiver.consumer_id] = _demand(receiver, room + (other.room if other else 0))
+            demands[receiver.consumer_id] = demand_of(receiver, room + (other.room if other else 0))
         dues = self._upcoming.take(now_ms, min(MOST_AT_ONCE, sum(room for _, room in receivers)))
         return await self._messages.lease_known(topic, assign(dues, demands, self._shares), now_ms)
 
@@ -383,16 +383,3 @@ class LeaseDispatcher:
         finally:
             alarm.cancel()
             self.idle = False
-
-
-def _demands(receivers: list[tuple[Receiver, int]]) -> list[LeaseDemand]:
-    """What they ask for together: the pulls of one consumer are one demand."""
-    rooms: dict[tuple[str, int], int] = {}
-    for receiver, room in receivers:
-        key = receiver.consumer_id, receiver.lease_ms
-        rooms[key] = rooms.get(key, 0) + room
-    return [LeaseDemand(*key, room) for key, room in rooms.items()]
-
-
-def _demand(receiver: Receiver, room: int) -> LeaseDemand:
-    return LeaseDemand(receiver.consumer_id, receiver.lease_ms, room)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from meantime.errors import MeantimeError
 from meantime.topics.leasing.prefetch import NEVER_MS
 from meantime.topics.model import Lease
+from meantime.topics.storage.messages import LeaseDemand
 
 
 class PendingPull:
@@ -128,3 +129,16 @@ class LeaseStream:
 
 
 Receiver = PendingPull | LeaseStream
+
+
+def demands_of(receivers: list[tuple[Receiver, int]]) -> list[LeaseDemand]:
+    """What they ask for together: the pulls of one consumer are one demand."""
+    rooms: dict[tuple[str, int], int] = {}
+    for receiver, room in receivers:
+        key = receiver.consumer_id, receiver.lease_ms
+        rooms[key] = rooms.get(key, 0) + room
+    return [LeaseDemand(*key, room) for key, room in rooms.items()]
+
+
+def demand_of(receiver: Receiver, room: int) -> LeaseDemand:
+    return LeaseDemand(receiver.consumer_id, receiver.lease_ms, room)
