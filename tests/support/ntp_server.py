@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 SINCE_1900 = 2_208_988_800
 HEADER = struct.Struct("!BBBb11I")
@@ -24,8 +25,7 @@ class LocalNtpServer(asyncio.DatagramProtocol):
     _transport: asyncio.DatagramTransport | None = field(default=None, repr=False)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)  # uvloop's is one without saying so
         self.port = transport.get_extra_info("sockname")[1]
 
     def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:

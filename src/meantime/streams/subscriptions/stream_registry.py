@@ -115,6 +115,7 @@ class StreamRegistry:
         changed = asyncio.Event()
         try:
             async with asyncio.timeout(wait_for), self.following(changed.set):
+                await self.look()  # else nothing is known yet, which looks like nothing
                 while self._sessions.current or self._owners.current:
                     changed.clear()
                     await changed.wait()
