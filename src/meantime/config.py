@@ -78,7 +78,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     clock_source: Annotated[
         str,
         _about(
-            "Where this process has its time from: system, or ntp:<host>[:<port>],… for NTP servers.",
+            "Where this node has its time from: system, or ntp:<host>[:<port>],… for NTP servers.",
             pattern=r"^(system|ntp:[^\s,]+(,[^\s,]+)*)$",
         ),
     ] = "system"
