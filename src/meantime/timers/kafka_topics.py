@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -16,6 +17,7 @@ from meantime.timers.topics import TimerTopic
 ANSWER_WITHIN = 10.0
 Headers = Sequence[tuple[str, bytes | None]]
 UNREADABLE_HEADERS: Headers = (("token", b"\xff"),)
+_headers = methodcaller("headers")
 
 
 def timers_config(storage: Storage, **more: Any) -> dict[str, Any]:
@@ -104,8 +106,9 @@ def record_of(message: Message) -> Record:
 
 def headers_of(message: Any) -> Headers:
     """Kafka's client cannot read names that are not UTF-8: it fails, and what it gives when it is asked again must not be
-    touched. Such a record has a token that is none, so that it is refused."""
+    touched. Such a record has a token that is none, so that it is refused. The method must not be called directly: when that
+    has been done often, Python does not look any more whether it has failed."""
     try:
-        return message.headers() or ()
+        return _headers(message) or ()
     except SystemError:
         return UNREADABLE_HEADERS
