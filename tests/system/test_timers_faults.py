@@ -4,24 +4,30 @@ The plan of what is killed when is drawn from a seed, which is printed. `MEANTIM
 (seconds without the Spark job, at the least) make it the full run.
 """
 
+import ctypes
 import os
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import KafkaException, Message, Producer
+from kazoo.client import KazooClient
 from timers_site import Site, events_of, lateness_of, new_event_type, switch, token_of
 
 from meantime.kafka.settings import Storage
 from meantime.stack.services.postgres import last_report
 from meantime.timers.dispatching.consumers import RequestConsumer
-from meantime.timers.topics import REQUEST
+from meantime.timers.future import encode
+from meantime.timers.model import Future
+from meantime.timers.topics import DONE, DUE, OSCILLATOR, REJECTED, REQUEST
 
 pytestmark = [pytest.mark.takes(seconds=250), pytest.mark.timeout(900)]
 
@@ -221,3 +227,129 @@ def _covered(requests: RequestConsumer, within: float) -> None:
         requests.ask_for_ends(round(time.time() * 1000), asked_ms)
         list(requests.poll(500))
         time.sleep(0.01)
+
+
+DEEP = 20_000
+GARBAGE = [
+    b"[" * DEEP,
+    b"[" * DEEP + b"]" * DEEP,
+    b'{"metadata":' * DEEP + b"1" + b"}" * DEEP,
+    b"\x91" * DEEP,
+    b"9" * DEEP,
+    b'{"id":5,"stream_id":[],"switch":{},"metadata":[],"workers":3}',
+    b'{"metadata":{"timer_token":[],"timer_due":{}}}',
+    b"\xff\xfe",
+    b"{",
+    b"",
+    b" " * 300_000,
+]
+PROCESSES = ("node-1", "oscillator-1", "oscillator-2", "dispatcher-1", "ledger-1", "futures")
+
+
+def test_garbage_in_every_topic_and_every_node_of_zookeeper_stops_nobody(site):
+    """Deep, huge, broken and wrong JSON wherever somebody reads; and callbacks that are no events among good ones."""
+    name, topic = new_event_type(site), site.new_topic()
+    subscribed = site.http.post("/subscriptions", json={"owning_application": "tests", "event_types": [name]})
+    before = {process: site.stack.pid(process) for process in PROCESSES}
+    for where in (REQUEST, DUE, DONE, OSCILLATOR, REJECTED):
+        _write_garbage(site.kafka, where)
+    with _garbage_in_zookeeper(site.stack.places.zookeeper, subscribed.json()["id"]):
+        soon, far = int(time.time()) + 12, int(time.time()) + 12 + NEAR_S
+        for number in range(40):
+            site.request((soon, far)[number % 2], topic, f"{topic}-{number}")
+        good, bad = _request_events(site, name, soon)
+        assert site.producer.flush(30) == 0
+        fired = Counter(map(token_of, site.all_of(topic, 40, within=200)))
+        assert fired == Counter(f"{topic}-{number}" for number in range(40))
+        events = [event for event in events_of(site, name, len(good), within=120) if "timer_token" in str(event)]
+    known = [event["metadata"]["timer_token"] for event in events if isinstance(event["metadata"].get("timer_token"), str)]
+    assert Counter(known) == Counter(good)
+    for token in bad:
+        assert _rejected(site, token)["reason"].startswith("the callback is not a JSON object, or is nested deeper")
+    assert site.http.get("/apps").status_code == 200
+    switch(site, name)
+    assert {process: site.stack.pid(process) for process in PROCESSES} == before
+
+
+def _write_garbage(kafka: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for partition in range(len(producer.list_topics(topic, timeout=20).topics[topic].partitions)):
+        for number, garbage in enumerate(GARBAGE):
+            short = garbage[:20_000]
+            for turn, key in enumerate((b"5", short, b"99999999999")):
+                given = (
+                    [("token", short)],
+                    [("token", short), ("requested", short)],
+                    [("cancel", short)],
+                    [("requested", b"5")],
+                )
+                producer.produce(topic, garbage, key, partition, headers=given[(number + turn) % 4])
+        assert producer.flush(60) == 0
+    _write_unreadable_header(kafka, topic)
+
+
+def _write_unreadable_header(kafka: str, topic: str) -> None:
+    """A name that is not UTF-8, which Python's client would not write."""
+    library = ctypes.CDLL(str(next(Path(confluent_kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka*"))))
+    pointer, text, size, error = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.create_string_buffer(512)
+    library.rd_kafka_conf_new.restype = library.rd_kafka_new.restype = library.rd_kafka_headers_new.restype = pointer
+    settings = pointer(library.rd_kafka_conf_new())
+    library.rd_kafka_conf_set(settings, b"bootstrap.servers", kafka.encode(), error, size(512))
+    producer = pointer(library.rd_kafka_new(0, settings, error, size(512)))
+    headers = pointer(library.rd_kafka_headers_new(size(1)))
+    library.rd_kafka_header_add(headers, b"\xff\xfe", ctypes.c_ssize_t(2), b"v", ctypes.c_ssize_t(1))
+    kind_topic, kind_value, kind_key, kind_headers = 1, 4, 5, 10
+    sent = library.rd_kafka_producev(
+        *(producer, kind_topic, text(topic.encode()), kind_value, text(b"value"), size(5)),
+        *(kind_key, text(b"1700000000"), size(10), kind_headers, headers, 0),
+    )
+    assert sent == 0
+    assert library.rd_kafka_flush(producer, 20_000) == 0
+    library.rd_kafka_destroy(producer)
+
+
+@contextmanager
+def _garbage_in_zookeeper(address: str, subscription: str) -> Iterator[None]:
+    """The version stays as it is for good; what would be somebody's lock or vote is taken away afterwards."""
+    hosts, _, root = address.partition("/")
+    client = KazooClient(hosts)
+    client.start()
+    try:
+        made = []
+        for number, garbage in enumerate(GARBAGE):
+            for place in ("members", "timelines/nodes", "timelines/locked_et", "elections/oscillator", "apps"):
+                made.append(client.create(f"/{root}/{place}/garbage-{number}", garbage[:500_000], makepath=True))
+            for place in ("sessions", "owners"):
+                path = f"/{root}/subscriptions/{subscription}/{place}/garbage-{number}"
+                made.append(client.create(path, garbage[:500_000], makepath=True))
+            client.set(f"/{root}/timelines/version", garbage[:500_000])
+            time.sleep(0.1)
+        yield
+        for path in made:
+            client.delete(path)
+    finally:
+        client.stop()
+        client.close()
+
+
+def _request_events(site: Site, name: str, second: int) -> tuple[list[str], list[str]]:
+    """Callbacks of one second into an event type, as a Kafka client writes them: the good ones and the bad ones."""
+    good, bad = [f"{name}-good-{number}" for number in range(20)], [f"{name}-bad-{number}" for number in range(4)]
+    deep = [b'{"a":' * depth + b"1" + b"}" * depth for depth in (201, 400, 900, DEEP)]
+    fine = [
+        b'{"n":%d,"metadata":{"eid":"%b","occurred_at":"2026-05-01T09:00:00Z"}}' % (number, str(uuid4()).encode())
+        for number in range(20)
+    ]
+    for token, callback in zip([*good, *bad], [*fine, *deep], strict=True):
+        value = encode(Future(f"event-type:{name}", "", callback))
+        site.producer.produce(REQUEST, value, str(second), headers=[("token", token.encode())])
+    return good, bad
+
+
+def _rejected(site: Site, token: str) -> dict:
+    for _ in range(300):
+        answer = site.http.get(f"/timers/{token}")
+        if answer.status_code == 200 and answer.json()["state"] == "rejected":
+            return answer.json()
+        time.sleep(0.2)
+    raise AssertionError(f"{token} is not rejected")
