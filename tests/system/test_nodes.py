@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -210,3 +211,47 @@ def test_tls_is_spoken_when_a_certificate_is_given(locked: str, certificate) -> 
     assert httpx.get(f"{locked}/health", verify=trusted).status_code == 200
     with pytest.raises(httpx.HTTPError):
         HTTP.get(locked.replace("https", "http") + "/health")
+
+
+def test_while_the_database_is_frozen_publishers_go_on_and_the_rest_is_told(stack: Breakable) -> None:
+    """All of its processes stand still: nothing is closed, and nothing is answered."""
+    http = httpx.Client(base_url=stack.urls[0], headers={"X-Producer-Group": "g"}, timeout=60.0, trust_env=False)
+    name = f"frozen.{time.time_ns()}"
+    message = {"at_ms": int(time.time() * 1000) + 3_600_000, "body": 1}
+
+    def publish() -> int:
+        return http.post(f"/event-types/{name}/events", json=[{"n": 1}]).status_code
+
+    def create() -> httpx.Response:
+        return http.post(f"/topics/{name}/messages", json={"messages": [message]})
+
+    assert http.post("/event-types", json={"name": name, "category": "undefined"}).status_code == 201
+    assert http.put(f"/topics/{name}", json={}).status_code == 201
+    assert (publish(), create().status_code) == (200, 201)
+    frozen = with_children(stack.pid("postgres"))
+    send_all(frozen, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            refused = create()
+            assert (refused.status_code, refused.json()["code"]) in ((503, "storage_unavailable"), (503, "degraded"))
+            assert int(refused.headers["Retry-After"]) > 0
+            assert [publish() for _ in range(20)] == [200] * 20
+        until(lambda: http.get("/ready").status_code == 503)
+    finally:
+        send_all(frozen, signal.SIGCONT)
+    until(lambda: create().status_code == 201)
+    until(lambda: http.get("/ready").status_code == 200)
+
+
+def with_children(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+    return [pid, *(below for child in children for below in with_children(int(child)))]
+
+
+def send_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -39,10 +39,8 @@ AGAIN_AFTER = 0.005
 """Seconds before a statement that lost is repeated."""
 
 WAIT_FOR = 3.0
-"""Seconds that a statement waits for a connection."""
-CONNECT_AGAIN_FOR = 2.0
-"""A pool tries for so long to replace a connection, with longer and longer pauses; then it waits until one is asked for. So
-the pauses never get so long that they would be noticed after the database has come back."""
+"""Seconds that a statement waits for a connection. So long a pool also tries to replace one, with longer and longer pauses;
+then it waits until one is asked for. The pauses never get so long that they are noticed after the database has come back."""
 
 T = TypeVar("T")
 
@@ -178,7 +176,7 @@ async def open_database(uri: str, *, size: int = 16, wait_for: float = WAIT_FOR)
         min_size=1,
         max_size=size,
         timeout=wait_for,
-        reconnect_timeout=CONNECT_AGAIN_FOR,
+        reconnect_timeout=wait_for,
         max_waiting=10_000,
         name="meantime",
         open=False,

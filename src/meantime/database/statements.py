@@ -21,7 +21,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 
 from meantime.database.arrays import teach
 from meantime.database.connecting import ANSWER_WITHIN, LONG_WITHIN, LimitedConnection, Silence, conninfo
-from meantime.database.pool import CONNECT_AGAIN_FOR, WAIT_FOR, discarded_when_read_only, repeated, translated
+from meantime.database.pool import WAIT_FOR, discarded_when_read_only, repeated, translated
 from meantime.errors import StorageUnavailable
 from meantime.tasks import start
 
@@ -175,7 +175,7 @@ async def open_statements(
         min_size=min(4, size),
         max_size=size,
         timeout=wait_for,
-        reconnect_timeout=CONNECT_AGAIN_FOR,
+        reconnect_timeout=wait_for,
         max_waiting=10_000,
         name="meantime-topics",
         open=False,
