@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from meantime.access.keys import CHANNEL, Authenticator, Keys
+from meantime.database.connecting import LimitedConnection
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
 from meantime.database.pool import Database, DatabaseState, LostRace, open_database
@@ -85,6 +86,24 @@ async def test_a_database_that_does_not_answer_is_storage_unavailable() -> None:
             await database.fetch_one("SELECT 1")
     with pytest.raises(StorageUnavailable):
         await asyncio.to_thread(migrate, "postgresql://127.0.0.1:1/none")
+
+
+async def test_what_is_not_answered_in_time_is_given_up_and_its_connection_thrown_away(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_database(uri, size=1) as database:
+        before = await database.fetch_one("SELECT pg_backend_pid() AS pid")
+        assert before is not None
+        monkeypatch.setattr(LimitedConnection, "answer_within", 0.5)
+        with pytest.raises(StorageUnavailable, match="no answer within"):
+            await database.execute("SELECT pg_sleep(300)")
+        monkeypatch.undo()
+        after = await database.fetch_one("SELECT pg_backend_pid() AS pid")
+        assert after is not None
+        assert after["pid"] != before["pid"]
+        async with asyncio.timeout(60):
+            while await database.fetch_all("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (before["pid"],)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_a_transaction_is_all_or_nothing(uri: str) -> None:
