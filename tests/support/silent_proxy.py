@@ -29,6 +29,8 @@ class SilentProxy:
 
     def refuse(self) -> None:
         self._state = "refusing"
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # whoever waits for a connection would get one more
         self._listener.close()
         for connection in self._open:
             with suppress(OSError):
