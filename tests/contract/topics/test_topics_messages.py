@@ -41,7 +41,10 @@ async def test_a_topic_is_made_changed_and_listed(http: httpx.AsyncClient) -> No
     name = f"t-{uuid4().hex[:8]}"
     assert (await http.put(f"/topics/{name}")).status_code == 201
     assert (await http.put(f"/topics/{name}", json={})).status_code == 200
-    changed = await http.put(f"/topics/{name}", json={"max_attempts": 3, "bucket_count": None, "unknown": 1})
+    unknown = await http.put(f"/topics/{name}", json={"max_attempts": 9, "max_atempts": 3})
+    assert unknown.status_code == 422
+    assert "max_attempts" in unknown.json()["detail"]
+    changed = await http.put(f"/topics/{name}", json={"max_attempts": 3, "bucket_count": None})
     assert changed.status_code == 200
     assert (await http.get(f"/topics/{name}")).json() == {
         "name": name,
