@@ -22,7 +22,7 @@ LIMIT_MS = 5000
 """How far cluster time may be from all of them; they may be wrong, too."""
 LOOK_EVERY = 0.5
 READ_EVERY = 10.0
-"""Seconds between two readings; until the first has succeeded it is tried at every look."""
+"""Seconds between two readings."""
 ANSWERS_WITHIN = 2.0
 
 ReadClock = Callable[[], Awaitable[int]]
@@ -64,10 +64,11 @@ class ServiceClocks:
         return bool(self._samples)
 
     async def run_once(self) -> None:
-        if self.known and time.monotonic() < self._read_again_at:
-            return
-        self._read_again_at = time.monotonic() + READ_EVERY
-        await asyncio.gather(*(self._ask(name, read) for name, read in self._clocks.items()))
+        """All of them now and then, and at every look those that have not answered yet."""
+        if again := time.monotonic() >= self._read_again_at:
+            self._read_again_at = time.monotonic() + READ_EVERY
+        asked = {name: read for name, read in self._clocks.items() if again or name not in self._samples}
+        await asyncio.gather(*(self._ask(name, read) for name, read in asked.items()))
 
     def contradiction(self, cluster_us: float) -> str | None:
         """Why cluster time, so far ahead of the steady clock, cannot be right; None when it can."""
