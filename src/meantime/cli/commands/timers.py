@@ -148,7 +148,8 @@ def show(session: ClusterSession, token: Annotated[str, typer.Argument(help="The
     Example: meantime timers show order-7
     """
     found = session.client.find_timer(token, at=at)
-    _show(session, found, f"{found.token} at {clock_time(found.at * 1000)}: {found.state}")
+    why = f" ({found.reason})" if found.reason else ""
+    _show(session, found, f"{found.token} at {clock_time(found.at * 1000)}: {found.state}{why}")
 
 
 @app.command()
