@@ -10,7 +10,7 @@ nothing. Whoever comes next goes on from the last commit.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 from uuid import UUID
 
@@ -45,6 +45,8 @@ class Host(Protocol):
     session: Session
 
     async def keys(self, subscription: Subscription) -> list[PartitionKey]: ...
+
+    def turn(self) -> AbstractAsyncContextManager[None]: ...
 
 
 class SubscriptionStream:
@@ -253,13 +255,14 @@ class SubscriptionStream:
 
     async def _take_one(self, key: PartitionKey) -> bool:
         """Claim the partition and begin to read it; whatever fails on the way, it is not left half taken."""
-        try:
-            committed = await self._claim(key)
-            if committed is not None:
-                await self._begin(key, committed)
-        except BaseException:
-            await self._give_up(key)
-            raise
+        async with self._host.turn():
+            try:
+                committed = await self._claim(key)
+                if committed is not None:
+                    await self._begin(key, committed)
+            except BaseException:
+                await self._give_up(key)
+                raise
         return committed is not None
 
     async def _claim(self, key: PartitionKey) -> Cursor | None:

@@ -39,6 +39,10 @@ log = structlog.get_logger(__name__)
 
 MOST_PARTITIONS = 100
 ASK_EVERY = 1.0
+AT_ONCE = 8
+"""How many streams ask PostgreSQL for something of their own at a time: half of the connections that a node has."""
+
+TURN_WITHIN = 30.0
 
 
 class Subscriptions:
@@ -59,6 +63,7 @@ class Subscriptions:
         self._news = news
         self.clock = clock
         self._tasks = TaskSet()
+        self._turns = asyncio.Semaphore(AT_ONCE)
         news.subscribe(COMMITS_CHANNEL, self._on_commit)
         news.subscribe(SUBSCRIPTIONS_CHANNEL, self._on_deletion)
 
@@ -114,15 +119,30 @@ class Subscriptions:
     async def open_stream(self, subscription: Subscription, options: SubscriptionStreamOptions) -> SubscriptionStream:
         self.reading.enter()
         try:
-            await self.initialised(subscription)
             stream = SubscriptionStream(self, subscription, options, self.registry(subscription.id), uuid4())
-            await stream.join()
+            async with self.turn():
+                await self.initialised(subscription)
+                await stream.join()
         except BaseException:
             self.reading.leave()
             raise
         self.streams[stream.id] = stream
         self._tasks.start(self._run(stream), f"subscription stream {stream.id}")
         return stream
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Do something of a stream that needs PostgreSQL and ZooKeeper, when it is its turn: of many that come at once none
+        finds every connection taken."""
+        try:
+            async with asyncio.timeout(TURN_WITHIN):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise Unavailable("too many streams of subscriptions are being opened", retry_after=5) from None
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     def registry(self, id: UUID) -> StreamRegistry:
         return StreamRegistry(self.session, id)
@@ -165,7 +185,8 @@ class Subscriptions:
 
     async def refresh(self, stream: SubscriptionStream) -> None:
         """Tell a stream what has been committed, after news may have been missed."""
-        cursors = await self.store.cursors(stream.subscription.id)
+        async with self.turn():
+            cursors = await self.store.cursors(stream.subscription.id)
         if not cursors:
             stream.end("the subscription was deleted")
         for key, committed in cursors.items():
