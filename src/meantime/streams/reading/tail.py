@@ -44,6 +44,9 @@ RECENT_BYTES: Final = 4 << 20
 STUCK_AFTER: Final = 10.0
 """Seconds after which a partition has been read up to where a stream was that came to follow it; longer is a failure."""
 
+MANY: Final = 200
+"""So many records at once mean that more wait: they are read on while streams deal with these."""
+
 TURNS: Final = 2
 PAUSE: Final = 0.01
 PAUSES: Final = 10
@@ -98,7 +101,11 @@ class TailConsumer:
                 if self._changed.is_set():
                     await self._assign(reader)
                 else:
-                    await self._wait_for(self._fan_out(await self._in_thread(reader.take, POLL_FOR)))
+                    runs = await self._in_thread(reader.take, POLL_FOR)
+                    late = self._fan_out(runs)
+                    if late or 0 < sum(len(run.values) for run in runs) < MANY:
+                        await self._let_streams_run()
+                    await self._wait_for(late)
         except Exception as error:
             log.warning("tail_failed", storage=self.storage.id, error=str(error), exc_info=True)
         finally:
@@ -153,11 +160,14 @@ class TailConsumer:
         while self._recent_bytes > RECENT_BYTES:
             self._recent_bytes -= self._recent.popleft().forget_oldest()
 
-    async def _wait_for(self, late: set[TailFollower]) -> None:
-        """Streams whose clients read get to it as soon as the event loop has turned a few times; meanwhile more comes
-        together, which is cheaper to hand out."""
-        for _ in range(TURNS if late else 0):
+    async def _let_streams_run(self) -> None:
+        """A thread that polls at once would only take the interpreter from them. Meanwhile more comes together, which is
+        cheaper to hand out."""
+        for _ in range(TURNS):
             await asyncio.sleep(0)
+
+    async def _wait_for(self, late: set[TailFollower]) -> None:
+        """Streams whose clients read get to it as soon as the event loop has turned a few times."""
         full = [follower for follower in late if follower.full]
         for _ in range(PAUSES):
             if not full:
