@@ -255,14 +255,13 @@ class SubscriptionStream:
 
     async def _take_one(self, key: PartitionKey) -> bool:
         """Claim the partition and begin to read it; whatever fails on the way, it is not left half taken."""
-        async with self._host.turn():
-            try:
-                committed = await self._claim(key)
-                if committed is not None:
-                    await self._begin(key, committed)
-            except BaseException:
-                await self._give_up(key)
-                raise
+        try:
+            committed = await self._claim(key)
+            if committed is not None:
+                await self._begin(key, committed)
+        except BaseException:
+            await self._give_up(key)
+            raise
         return committed is not None
 
     async def _claim(self, key: PartitionKey) -> Cursor | None:
@@ -271,9 +270,10 @@ class SubscriptionStream:
         if number is None:
             return None
         claim = (self.subscription.id, key, self.id, self._host.node_id, number)
-        committed = await self._host.store.claim(*claim)
-        if committed is None and await self._registry.holds(key, self.id) == number:
-            committed = await self._host.store.claim(*claim, forced=True)
+        async with self._host.turn():
+            committed = await self._host.store.claim(*claim)
+            if committed is None and await self._registry.holds(key, self.id) == number:
+                committed = await self._host.store.claim(*claim, forced=True)
         if committed is None:
             await self._registry.give_up(key, self.id)
         return committed

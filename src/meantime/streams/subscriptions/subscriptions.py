@@ -42,7 +42,7 @@ ASK_EVERY = 1.0
 AT_ONCE = 8
 """How many streams ask PostgreSQL for something of their own at a time: half of the connections that a node has."""
 
-TURN_WITHIN = 30.0
+TURN_WITHIN = 60.0
 
 
 class Subscriptions:
@@ -122,7 +122,7 @@ class Subscriptions:
             stream = SubscriptionStream(self, subscription, options, self.registry(subscription.id), uuid4())
             async with self.turn():
                 await self.initialised(subscription)
-                await stream.join()
+            await stream.join()
         except BaseException:
             self.reading.leave()
             raise
@@ -132,8 +132,7 @@ class Subscriptions:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Do something of a stream that needs PostgreSQL and ZooKeeper, when it is its turn: of many that come at once none
-        finds every connection taken."""
+        """Ask PostgreSQL for something when it is one's turn: of many that come at once none finds all connections taken."""
         try:
             async with asyncio.timeout(TURN_WITHIN):
                 await self._turns.acquire()
