@@ -37,14 +37,8 @@ Sent = tuple[Timeline, SentBatch]
 Send = Callable[[str, Records, float], Coroutine[Any, Any, Sent]]
 
 
-class _Part:
-    """The events of one publisher, and where it is told of them."""
-
-    __slots__ = ("answer", "records")
-
-    def __init__(self, records: Records, answer: "asyncio.Future[Sent]") -> None:
-        self.records = records
-        self.answer = answer
+_Part = tuple[Records, "asyncio.Future[Sent]"]
+"""The events of one publisher, and where it is told of them."""
 
 
 class _Gathering:
@@ -76,6 +70,7 @@ class PublishMerger:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self._loop = asyncio.get_running_loop()
         self._gathering: dict[Place, _Gathering] = {}
         self._sending = TaskSet()
 
@@ -85,13 +80,13 @@ class PublishMerger:
         return len(records.counts) == 1 and len(records.values) <= PART_EVENTS and records.size <= PART_BYTES
 
     async def send(self, name: str, records: Records, deadline: float) -> Sent:
-        place, loop = (name, records.partitions[0], bool(records.keys)), asyncio.get_running_loop()
+        place, loop = (name, records.partitions[0], bool(records.keys)), self._loop
         together = self._gathering.get(place)
         if together is None:
             together = self._gathering[place] = _Gathering(deadline)
             loop.call_soon(self._start, place)
         answer: asyncio.Future[Sent] = loop.create_future()
-        together.parts.append(_Part(records, answer))
+        together.parts.append((records, answer))
         together.events += len(records.values)
         together.size += records.size
         if together.events + PART_EVENTS > MOST_EVENTS or together.size + PART_BYTES > MOST_BYTES:
@@ -104,39 +99,37 @@ class PublishMerger:
             self._sending.start(self._send_together(place[0], together), name="publish together")
 
     async def _send_together(self, name: str, together: _Gathering) -> None:
-        parts = [part for part in together.parts if not part.answer.done()]
+        parts = [part for part in together.parts if not part[1].done()]
         if not parts:
             return
         try:
             timeline, batch = await self._send(name, _joined(parts), together.deadline)
         except asyncio.CancelledError:
-            for part in parts:
-                part.answer.cancel()
+            for _, answer in parts:
+                answer.cancel()
             raise
         except Exception as error:
-            for part in parts:
-                if not part.answer.done():
-                    part.answer.set_exception(error)
+            for _, answer in parts:
+                if not answer.done():
+                    answer.set_exception(error)
             return
         _tell(parts, timeline, batch)
 
 
 def _joined(parts: Sequence[_Part]) -> Records:
     if len(parts) == 1:
-        return parts[0].records
-    values = [value for part in parts for value in part.records.values]
-    keys = [key for part in parts for key in part.records.keys]
-    partition = parts[0].records.partitions[0]
-    return Records(
-        values, [partition] * len(values), keys, sum(part.records.size for part in parts), {partition: len(values)}
-    )
+        return parts[0][0]
+    values = [value for records, _ in parts for value in records.values]
+    keys = [key for records, _ in parts for key in records.keys]
+    partition, size = parts[0][0].partitions[0], sum(records.size for records, _ in parts)
+    return Records(values, [partition] * len(values), keys, size, {partition: len(values)})
 
 
 def _tell(parts: Sequence[_Part], timeline: Timeline, batch: SentBatch) -> None:
     results = None if batch.clean or len(parts) == 1 else batch.results()
-    first = 0
-    for part in parts:
-        count = len(part.records.values)
-        if not part.answer.done():
-            part.answer.set_result((timeline, batch if results is None else _PartOfBatch(results, first, count)))
+    whole, first = (timeline, batch), 0
+    for records, answer in parts:
+        count = len(records.values)
+        if not answer.done():
+            answer.set_result(whole if results is None else (timeline, _PartOfBatch(results, first, count)))
         first += count

@@ -118,7 +118,6 @@ class Publisher:
         send = self._merger.send if self._merger.takes(records) else self._send
         timeline, batch = await send(name, records, deadline)
         if batch.clean:
-            self._count(name, len(records.values))
             if len(records.values) > STEP_ITEMS:
                 await self._turns.take(let_go(records.values))
             return None
@@ -174,6 +173,8 @@ class Publisher:
         # Initiators have waited for this publish if the session was there all the while, not if it has come back.
         if flight.late or proof is None or proof != self._parts.liveness.proof:
             await self._answer_for(timeline, batch)
+        written = len(records.values) if batch.clean else batch.results()[0].count(RecordOutcome.WRITTEN)
+        self._count(name, written)
         return timeline, batch
 
     async def _answer_for(self, timeline: Timeline, batch: RecordBatch) -> None:
@@ -201,9 +202,7 @@ class Publisher:
             except (NotFound, Unavailable) as error:
                 fate.give_up(error)
                 break
-        written = fate.outcomes.count(RecordOutcome.WRITTEN)
-        self._count(timeline.event_type, written)
-        return None if written == len(fate.outcomes) else fate.items()
+        return None if fate.outcomes.count(RecordOutcome.WRITTEN) == len(fate.outcomes) else fate.items()
 
     async def _send_left(self, timeline: Timeline, fate: Fate, deadline: float) -> Timeline:
         advice = await self._parts.refusals.advice(timeline, deadline)
