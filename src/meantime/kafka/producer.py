@@ -170,7 +170,9 @@ class StorageProducer:
             for value, partition, key in zip(records.values[first:end], records.partitions[first:end], keys, strict=False):
                 produce(topic, value, key, partition, on_delivery[partition])
                 taken += 1
-        except (KafkaException, BufferError) as error:
+        except Exception as error:  # those who go together with this one must not be left behind
+            if not isinstance(error, KafkaException | BufferError):
+                log.exception("events_not_handed_over", storage_id=self.storage.id, topic=topic)
             batch.refuse_from(taken, _as_kafka_error(error))
             return False
         return True
