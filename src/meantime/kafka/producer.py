@@ -70,6 +70,10 @@ class StorageProducer:
         return client_config(self.storage) | {
             "acks": "all",
             "enable.idempotence": True,
+            # One after the other. A broker takes the first request of a producer to a partition whatever its number. If the
+            # very first one has to be repeated and the second was taken meanwhile, the events of the first are lost, and the
+            # client says that they were written.
+            "max.in.flight.requests.per.connection": 1,
             # Long enough for all that is handed over together, which takes a microsecond or two each.
             "linger.ms": 0.5,
             "batch.size": 1_000_000,

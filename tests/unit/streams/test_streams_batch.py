@@ -130,3 +130,13 @@ async def test_what_the_client_did_not_take_is_reported_with_what_it_took() -> N
     assert made.offsets == {0: 4}
     assert made.results()[0] == [W, F, F, F]
     assert carrier.released == 10
+
+
+async def test_an_acknowledgement_without_an_offset_proves_nothing() -> None:
+    _, made, groups = batch(0, 0)
+    hear(groups[0], b"0", offset=-1001)
+    hear(groups[0], b"1", offset=0)
+    assert not made.clean
+    outcomes, details = made.results()
+    assert outcomes == [F, W]
+    assert "without an offset" in details[0]
