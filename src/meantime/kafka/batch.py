@@ -207,7 +207,7 @@ class PartitionReports:
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
         """A report. Written events are reported in order, so the last of them has the last offset. Of one without an offset
         no broker has said that it was written: the client concludes that from what became of later ones."""
-        if error is None and message.offset() < 0:
+        if error is None and (message.offset() or 0) < 0:
             error = KafkaError(KafkaError._FAIL, "acknowledged without an offset; the event may have been written")
         if error is not None:
             self.refused(message.value() or b"", error)

@@ -55,6 +55,7 @@ class RequestProducer:
         own = {
             "acks": "all",
             "enable.idempotence": True,
+            "max.in.flight.requests.per.connection": 1,  # see kafka.producer: the first of two could be lost
             "linger.ms": 2,
             "compression.type": "lz4",
             "message.timeout.ms": int(ANSWER_WITHIN * 1000),
