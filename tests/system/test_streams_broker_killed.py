@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from conftest import Breakable
+from meantime.kafka.producer import DELIVER_FOR
 from meantime.pipelines.event_types.source import EventsSource
 
 pytestmark = [pytest.mark.lane("streams"), pytest.mark.takes(seconds=60), pytest.mark.timeout(300)]
@@ -101,8 +102,9 @@ def test_after_a_broker_was_killed_all_nodes_go_on_with_everything(breakable: Br
 
     with publishers(users) as answers:
         time.sleep(0.5)
-        killed = breakable.send("kafka-1")
+        killed, gone_at = breakable.send("kafka-1"), time.monotonic()
         until_led(breakable.places.kafka[0], [user.name for user in users])
+        away_for = time.monotonic() - gone_at
         assert breakable.pid("kafka-1") != killed
         for user in users:
             user.look_at_cursors()
@@ -111,7 +113,9 @@ def test_after_a_broker_was_killed_all_nodes_go_on_with_everything(breakable: Br
             user.switch("kafka-2")
             user.switch("default")
     print(Counter(status for status, _ in answers))
-    assert [answer for answer in answers if answer[0] not in (200, 503)] == []
+    # A broker that needs longer to come back than a publish may take leaves publishers without an answer.
+    expected = (200, 503) if away_for < DELIVER_FOR - 5 else (200, 503, 207)
+    assert [answer for answer in answers if answer[0] not in expected] == []
     assert [answer for answer in answers if answer[0] == 200]
 
 
