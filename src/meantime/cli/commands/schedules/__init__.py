@@ -1,0 +1,1 @@
+"""`meantime schedules`: what recurs."""

@@ -1,0 +1,1 @@
+"""Schedules: what recurs, as one message or timer per instant."""
