@@ -7,6 +7,9 @@ So a revoked key stops working at once. Open requests of the key are told when t
 not reach within `LOOK_EVERY` seconds. So often it is also looked whether streams are still allowed by the authorization of
 what they read.
 
+The token of a session of the console (see `sessions`) is looked up in the same way and stands for the key that it was made
+with, until it expires. A key is taken from the header `Authorization` only and a token from the cookie only.
+
 While PostgreSQL does not answer, a key that was valid within the last `TRUSTED_FOR` seconds still is: nobody can revoke one
 meanwhile, except where only this node does not reach the database. A key whose revocation was told is not trusted again.
 """
@@ -24,6 +27,7 @@ import structlog
 
 from meantime.access.attempts import WrongKeys
 from meantime.access.scopes import Identity, check_scope
+from meantime.clock import Clock, SystemClock
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.database.queries import load
@@ -40,6 +44,9 @@ TRUSTED_FOR = 300.0
 log = structlog.get_logger(__name__)
 
 
+SESSION = "session:"
+"""What notifications of sessions that have ended begin with."""
+_TOKEN = re.compile(r"ms_[A-Za-z0-9_-]{43}")
 _KEY = re.compile(r"mt_([0-9a-f]{8})_[A-Za-z0-9_-]{32,128}")
 
 
@@ -58,6 +65,15 @@ def digest_of(text: str) -> bytes:
 
 def new_key() -> str:
     return f"mt_{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}"
+
+
+def new_token() -> str:
+    """For a session of the console; never taken for a key."""
+    return f"ms_{secrets.token_urlsafe(32)}"
+
+
+def is_token(text: str) -> bool:
+    return _TOKEN.fullmatch(text) is not None
 
 
 def id_of(key: str) -> str:
@@ -101,8 +117,14 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
+    """`expires_ms` is the end of a session; a key has none."""
+
     identity: Identity
     looked_up_at: float
+    expires_ms: int | None = None
+
+    def valid_at(self, now_ms: int) -> bool:
+        return self.expires_ms is None or now_ms < self.expires_ms
 
 
 class OpenRequest(Protocol):
@@ -116,16 +138,17 @@ StillAllowed = Callable[[], Awaitable[Any]]
 class Authenticator:
     """Tells a node who holds a key, and open requests that theirs was revoked."""
 
-    def __init__(self, database: Database, listener: Listener) -> None:
+    def __init__(self, database: Database, listener: Listener, clock: Clock | None = None) -> None:
         self._database = database
         self._listener = listener
+        self._clock = clock or SystemClock()
         self._known: dict[bytes, KnownKey] = {}
         self._trusted: dict[bytes, KnownKey] = {}
         self._patient = PatientCalls(self._look_up)
         self._open: dict[str, set[OpenRequest]] = {}
         self._watched: dict[OpenRequest, StillAllowed] = {}
         self._heard = 0
-        self._wrong_keys = WrongKeys()
+        self._wrong_keys, self._wrong_tokens = WrongKeys(), WrongKeys()
         listener.subscribe(CHANNEL, self._on_revoked)
 
     async def identify(self, authorization: str | None, peer: str = "") -> Identity:
@@ -135,19 +158,36 @@ class Authenticator:
         if scheme.lower() != "bearer" or not key.strip():
             raise Unauthenticated()
         digest = digest_of(key.strip())
-        if self._listener.connected and digest in self._known:
-            return self._known[digest].identity
+        return await self._identify(digest, digest.hex(), peer, self._wrong_keys)
+
+    async def identify_session(self, token: str, peer: str = "") -> Identity:
+        """The holder of the key that this session of the console was opened with; raises as `identify` does. Sessions that
+        have ended do not count as wrong keys: whoever had one may log in again at once."""
+        if not is_token(token):
+            raise Unauthenticated("this session is not known; log in again")
+        digest = digest_of(token)
+        return await self._identify(digest, SESSION + digest.hex(), peer, self._wrong_tokens)
+
+    async def _identify(self, digest: bytes, asked: str, peer: str, wrong: WrongKeys) -> Identity:
+        now_ms = self._clock.now_ms()
+        known = self._known.get(digest) if self._listener.connected else None
+        if known is not None and known.valid_at(now_ms):
+            return known.identity
         trusted = self._trusted.get(digest)
-        if trusted is None or time.monotonic() - trusted.looked_up_at > TRUSTED_FOR:
-            self._wrong_keys.check(peer)
+        if trusted is None or not trusted.valid_at(now_ms) or time.monotonic() - trusted.looked_up_at > TRUSTED_FOR:
+            wrong.check(peer)
             trusted = None
         try:
             if trusted is not None:
-                return (await self._patient.ask(digest.hex(), trusted)).identity
-            return (await self._look_up(digest.hex())).identity
+                return (await self._patient.ask(asked, trusted)).identity
+            return (await self._look_up(asked)).identity
         except Unauthenticated:
-            self._wrong_keys.count(peer)
+            wrong.count(peer)
             raise
+
+    def forget_session(self, token: str) -> None:
+        """It has ended: this node knows that before the notification comes back to it."""
+        self._on_revoked(SESSION + digest_of(token).hex())
 
     def enter(self, identity: Identity, request: OpenRequest) -> None:
         """Tell this request when its key is revoked, until it leaves."""
@@ -191,22 +231,25 @@ class Authenticator:
         for request, still_allowed in list(self._watched.items()):
             try:
                 await still_allowed()
-            except (Forbidden, NotFound) as error:
+            except (Forbidden, NotFound, Unauthenticated) as error:
                 log.info("open_request_ended", detail=error.detail)
                 self._watched.pop(request, None)
                 request.key_revoked()
 
-    async def _look_up(self, hex_digest: str) -> KnownKey:
-        digest = bytes.fromhex(hex_digest)
+    async def _look_up(self, asked: str) -> KnownKey:
+        digest = bytes.fromhex(asked.removeprefix(SESSION))
+        query, thing = (SQL["find_session"], "session") if asked.startswith(SESSION) else (SQL["find"], "key")
         while True:
             heard, looked_up_at = self._heard, time.monotonic()
-            row = await self._database.fetch_one(SQL["find"], {"digest": digest})
+            row = await self._database.fetch_one(query, {"digest": digest, "now_ms": self._clock.now_ms()})
             if row is None:
+                self._known.pop(digest, None)
                 self._trusted.pop(digest, None)
-                raise Unauthenticated("this key is not known, or it was revoked")
+                raise Unauthenticated(f"this {thing} is not known, or it was revoked")
             if heard == self._heard:
                 break
-        key = KnownKey(Identity(row["id"], frozenset(row["scopes"]), row["name"]), looked_up_at)
+        identity = Identity(row["id"], frozenset(row["scopes"]), row["name"])
+        key = KnownKey(identity, looked_up_at, row["expires_ms"])
         for kept in (self._known, self._trusted):
             if len(kept) >= REMEMBERED:
                 kept.clear()
@@ -216,7 +259,9 @@ class Authenticator:
     def _on_revoked(self, id: str | None) -> None:
         self._heard += 1
         self._known.clear()
-        if id is not None:
+        if id is not None and id.startswith(SESSION):
+            self._trusted.pop(bytes.fromhex(id.removeprefix(SESSION)), None)
+        elif id is not None:
             self._distrust(id)
             self._tell(id)
 

@@ -1,0 +1,1 @@
+"""What operators have done: who, what, with what, how many."""
