@@ -13,7 +13,7 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 _LENGTHS = tuple(struct.pack("!i", length) for length in range(2048))
-_INT4, _INT8, _TEXT, _BYTEA, _BOOL = 23, 20, 25, 17, 16
+_INT4, _INT8, _FLOAT8, _TEXT, _BYTEA, _BOOL = 23, 20, 701, 25, 17, 16
 
 
 class Packed:
@@ -33,6 +33,10 @@ class Int8s(Packed):
     __slots__ = ()
 
 
+class Float8s(Packed):
+    __slots__ = ()
+
+
 class Texts(Packed):
     __slots__ = ()
 
@@ -49,11 +53,11 @@ def _header(oid: int, length: int) -> bytes:
     return struct.pack("!iiiii", 1, 0, oid, length, 1)
 
 
-def _fixed(oid: int, code: str, width: int, values: Sequence[int]) -> bytes:
+def _fixed(oid: int, code: str, width: int, values: Sequence[float]) -> bytes:
     count = len(values)
     if count and values.count(values[0]) == count:
         return _header(oid, count) + struct.pack("!i" + code, width, values[0]) * count
-    interleaved = [width] * (2 * count)
+    interleaved: list[float] = [width] * (2 * count)
     interleaved[1::2] = values
     return _header(oid, count) + struct.pack("!" + ("i" + code) * count, *interleaved)
 
@@ -80,6 +84,10 @@ def int4s(values: Sequence[int]) -> Int4s:
 
 def int8s(values: Sequence[int]) -> Int8s:
     return Int8s(_fixed(_INT8, "q", 8, values))
+
+
+def float8s(values: Sequence[float]) -> Float8s:
+    return Float8s(_fixed(_FLOAT8, "d", 8, values))
 
 
 def bools(values: Sequence[bool]) -> Bools:
@@ -109,6 +117,10 @@ class _Int8sDumper(_PackedDumper):
     oid = 1016
 
 
+class _Float8sDumper(_PackedDumper):
+    oid = 1022
+
+
 class _TextsDumper(_PackedDumper):
     oid = 1009
 
@@ -126,6 +138,7 @@ def teach(context: AdaptContext) -> None:
     for kind, dumper in (
         (Int4s, _Int4sDumper),
         (Int8s, _Int8sDumper),
+        (Float8s, _Float8sDumper),
         (Texts, _TextsDumper),
         (Bytes, _BytesDumper),
         (Bools, _BoolsDumper),

@@ -7,9 +7,13 @@ answer next. Whoever reads notifications, and waits for hours, has to ask someth
 
 While nothing is answered, not everybody has to find that out by waiting: `Silence` lets one statement a second try, and
 refuses the others. Any answer ends it.
+
+Where there are standbys a commit waits for one. When somebody cancels that wait, PostgreSQL says *done* and adds a mere
+warning. Such a commit may be lost with its server, so here it has failed.
 """
 
 import asyncio
+import select
 import time
 from contextlib import suppress
 from typing import Any
@@ -17,40 +21,26 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.abc import RV, PQGen
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import Diagnostic
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
 from psycopg.rows import Row
 
+from meantime.database.addresses import Hosts, conninfo
 from meantime.errors import StorageUnavailable
 
-CONNECT_WITHIN = 3
 ANSWER_WITHIN = 5.0
 """Seconds that a round trip may take; `answer_within` of a connection changes it for what is known to take longer."""
 LONG_WITHIN = 60.0
 """The same for statements that look at very many rows, and for pipelines."""
 CANCEL_WITHIN = 1.0
 
-SETTINGS: dict[str, int] = {
-    "connect_timeout": CONNECT_WITHIN,
-    "keepalives": 1,
-    "keepalives_idle": 3,
-    "keepalives_interval": 1,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 5000,
-}
-
 _TRY_EVERY = 1.0
 _PATIENCE = 0.5
 _LOOK_EVERY = 0.1
-
-
-def conninfo(uri: str) -> str:
-    """The address with the settings above, except those that it has itself."""
-    try:
-        given = conninfo_to_dict(uri)
-    except psycopg.ProgrammingError:
-        return uri  # whoever connects is told what is wrong with it
-    return make_conninfo(uri, **{name: value for name, value in SETTINGS.items() if name not in given})
+_NEVER_LOOK = 3600.0
+"""A thread looks for signals between its waits. A coroutine is told, and need not wake up for that."""
+_TRUSTED_FOR = 2.0
 
 
 class Silence:
@@ -88,13 +78,41 @@ class Silence:
         return True
 
 
+class Unreplicated:
+    """Looks for the warning that a commit did not wait for a standby to the end. Its words depend on the server's language,
+    where it comes from does not."""
+
+    def __init__(self) -> None:
+        self._warned = False
+
+    def notice(self, notice: Diagnostic) -> None:
+        self._warned = self._warned or notice.source_function == "SyncRepWaitForLSN"
+
+    def check(self, pgconn: PGconn) -> None:
+        if self._warned:
+            pgconn.finish()
+            raise psycopg.OperationalError("the commit may have reached no standby: nobody knows whether it stays")
+
+
 class LimitedConnection(AsyncConnection[Row]):
     """A connection whose round trips are limited in time."""
 
     answer_within: float = ANSWER_WITHIN
     silence: Silence | None = None
+    hosts: Hosts | None = None
+    _answered_at: float = 0.0
 
-    async def wait(self, gen: PQGen[RV], interval: float = _LOOK_EVERY, timeout: float | None = None) -> RV:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._unreplicated = Unreplicated()
+        self.add_notice_handler(self._unreplicated.notice)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it has answered lately, and nothing has come since: one that was closed has something to say."""
+        return time.monotonic() - self._answered_at < _TRUSTED_FOR and not _has_news(self.pgconn.socket)
+
+    async def wait(self, gen: PQGen[RV], interval: float = _NEVER_LOOK, timeout: float | None = None) -> RV:
         """Everything that is sent and waited for passes here. A caller with a limit of its own handles it itself."""
         if timeout is not None:
             return await super().wait(gen, interval, timeout)
@@ -107,15 +125,25 @@ class LimitedConnection(AsyncConnection[Row]):
             raise
         if self.silence is not None and self.silence.begun:
             self.silence.end()
+        self._unreplicated.check(self.pgconn)
+        self._answered_at = time.monotonic()
         return answer
 
     async def _give_up(self) -> None:
         """A server that is only slow is told to stop: what nobody waits for any more should not hold locks."""
         if self.silence is not None:
             self.silence.begin()
+        if self.hosts is not None:
+            self.hosts.avoid(self.info.host, str(self.info.port))
         with suppress(psycopg.Error):
             await self.cancel_safe(timeout=CANCEL_WITHIN)
         self.pgconn.finish()
+
+
+def _has_news(socket: int) -> bool:
+    look = select.poll()
+    look.register(socket, select.POLLIN)
+    return bool(look.poll(0))
 
 
 class LimitedSyncConnection(Connection[Row]):
@@ -123,16 +151,23 @@ class LimitedSyncConnection(Connection[Row]):
 
     answer_within: float | None = ANSWER_WITHIN
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._unreplicated = Unreplicated()
+        self.add_notice_handler(self._unreplicated.notice)
+
     def wait(self, gen: PQGen[RV], interval: float = _LOOK_EVERY, timeout: float | None = None) -> RV:
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         try:
-            return super().wait(gen, interval, self.answer_within)
+            answer = super().wait(gen, interval, self.answer_within)
         except psycopg.OperationalError as error:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.pgconn.finish()
                 raise psycopg.OperationalError(f"no answer within {self.answer_within:g} s") from error
             raise
+        self._unreplicated.check(self.pgconn)
+        return answer
 
 
 def connect(

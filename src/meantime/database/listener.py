@@ -3,6 +3,9 @@
 `LISTEN/NOTIFY` loses what is sent while the process is not connected. So a subscriber is called with `None` whenever the
 connection was made anew: it may have missed something and must look for itself. `connected` tells whether notifications
 would arrive. Nobody would notice that a silent connection leads nowhere any more, so something is asked now and then.
+
+Of several hosts one that is no longer the primary may not know that yet: it still answers, but nothing is notified there
+any more. What is asked is then a commit, which only a primary with a standby can answer.
 """
 
 import asyncio
@@ -16,7 +19,8 @@ import structlog
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from meantime.database.connecting import LimitedConnection, conninfo
+from meantime.database.addresses import Hosts, has_several_hosts
+from meantime.database.connecting import LimitedConnection
 from meantime.supervision import kept_running
 
 Subscriber = Callable[[str | None], None]
@@ -30,9 +34,14 @@ ANSWER_WITHIN = 3.0
 """Seconds after which a listener that gets no answer counts as disconnected."""
 
 
+_QUESTION = "SELECT 1"
+_COMMIT = "SELECT pg_logical_emit_message(true, 'meantime', '')"
+
+
 class Listener:
     def __init__(self, uri: str, *, retry_every: float = 0.5) -> None:
-        self._uri = uri
+        self._hosts = Hosts(uri)
+        self._question = _COMMIT if has_several_hosts(uri) else _QUESTION
         self._retry_every = retry_every
         self._subscribers: dict[str, list[Subscriber]] = defaultdict(list)
         self._channels_changed = asyncio.Event()
@@ -55,8 +64,8 @@ class Listener:
             await asyncio.sleep(self._retry_every)
 
     async def _listen(self) -> None:
-        async with await Connection.connect(conninfo(self._uri), autocommit=True) as connection:
-            connection.answer_within = ANSWER_WITHIN
+        async with await Connection.connect(self._hosts.address(), autocommit=True) as connection:
+            connection.answer_within, connection.hosts = ANSWER_WITHIN, self._hosts
             listening: set[str] = set()
             while True:
                 self._channels_changed.clear()
@@ -76,7 +85,7 @@ class Listener:
             async for notification in connection.notifies(timeout=0.5):
                 self._deliver(notification.channel, notification.payload)
             if time.monotonic() - asked_at >= ASK_EVERY:
-                await connection.execute("SELECT 1")
+                await connection.execute(self._question)
                 asked_at = time.monotonic()
 
     def _deliver(self, channel: str, payload: str | None) -> None:

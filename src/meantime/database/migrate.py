@@ -6,10 +6,12 @@ stale row can be broken safely.
 """
 
 from importlib.resources import as_file, files
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlencode
 
+from psycopg.conninfo import conninfo_to_dict
 from yoyo import get_backend, read_migrations
 
+from meantime.database.addresses import conninfo
 from meantime.database.connecting import connect
 from meantime.database.pool import translated
 
@@ -38,4 +40,5 @@ def _apply(backend: object) -> list[str]:
 
 
 def _for_yoyo(uri: str) -> str:
-    return urlunsplit(urlsplit(uri)._replace(scheme="postgresql+psycopg"))
+    """yoyo reads addresses by itself and knows neither several hosts nor `keyword=value` pairs; parameters it passes on."""
+    return f"postgresql+psycopg:///?{urlencode(conninfo_to_dict(conninfo(uri)))}"

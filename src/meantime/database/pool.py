@@ -23,7 +23,8 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meantime.database.connecting import LimitedConnection, Silence, conninfo
+from meantime.database.addresses import Hosts
+from meantime.database.connecting import LimitedConnection, Silence
 from meantime.errors import StorageUnavailable
 
 Params = Mapping[str, Any] | Sequence[Any] | None
@@ -158,21 +159,27 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
 
 
+async def _check(connection: Connection) -> None:
+    """A round trip, unless the connection has just made one."""
+    if not connection.trusted:
+        await AsyncConnectionPool.check_connection(connection)
+
+
 @asynccontextmanager
 async def open_database(uri: str, *, size: int = 16, wait_for: float = WAIT_FOR) -> AsyncIterator[Database]:
     """Open the pool without waiting for the server: a node may start before its database."""
-    silence = Silence()
+    silence, hosts = Silence(), Hosts(uri)
 
     async def configure(connection: Connection) -> None:
-        connection.silence = silence
+        connection.silence, connection.hosts = silence, hosts
         await connection.execute("SET plan_cache_mode = force_generic_plan")
 
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-        conninfo(uri),
+        hosts.address,
         kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 1},
         connection_class=Connection,
         configure=configure,
-        check=AsyncConnectionPool.check_connection,
+        check=_check,
         min_size=1,
         max_size=size,
         timeout=wait_for,

@@ -19,8 +19,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed
 
+from meantime.database.addresses import Hosts
 from meantime.database.arrays import teach
-from meantime.database.connecting import ANSWER_WITHIN, LONG_WITHIN, LimitedConnection, Silence, conninfo
+from meantime.database.connecting import ANSWER_WITHIN, LONG_WITHIN, LimitedConnection, Silence
 from meantime.database.pool import WAIT_FOR, discarded_when_read_only, repeated, translated
 from meantime.errors import StorageUnavailable
 from meantime.tasks import start
@@ -158,16 +159,16 @@ async def rows_of(connection: Connection, sql: str, params: Params, prepare: boo
 async def open_statements(
     uri: str, *, size: int, wait_for: float = WAIT_FOR, answer_within: float = ANSWER_WITHIN
 ) -> AsyncIterator[Statements]:
-    silence = Silence()
+    silence, hosts = Silence(), Hosts(uri)
 
     async def configure(connection: Connection) -> None:
         teach(connection)
         connection.cursors = {}
-        connection.silence, connection.answer_within = silence, answer_within
+        connection.silence, connection.hosts, connection.answer_within = silence, hosts, answer_within
         await connection.execute(_PLANNING)
 
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-        conninfo(uri),
+        hosts.address,
         kwargs={"autocommit": True, "row_factory": tuple_row},
         connection_class=Connection,
         configure=configure,
