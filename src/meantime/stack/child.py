@@ -10,6 +10,7 @@ It is in the process table from the moment it exists, so that nothing is lost wh
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ FIRST_TRIES = 3
 LONGEST_PAUSE = 30.0
 STEADY_AFTER = 60.0
 """A process that ran so long starts its back-off from the beginning."""
+MOST_PATIENCE = 8
 _PROBE_EVERY = 0.1
 _TELL_EVERY = 5.0
 
@@ -36,6 +38,9 @@ class Child:
         self._tell = tell
         self._process: asyncio.subprocess.Process | None = None
         self._restarts = 0
+        self._patience = 1
+        """By how much longer than usual it may take: what is slow, such as a broker that reads its log again after a power
+        cut on a busy machine, must not be ended before its time over and over."""
 
     async def start(self) -> None:
         """Bring it up for the first time; after a few tries give up and say why."""
@@ -82,6 +87,8 @@ class Child:
             if not await _end(process, self.spec.stop_signal, self.spec.stop_within):
                 self._say("note", f"did not stop within {self.spec.stop_within:g} s and was killed")
             self._say("stopped", seconds=time.monotonic() - began)
+        if self.spec.server_pid_file:
+            await asyncio.to_thread(processes.stop_server, self.spec.server_pid_file)
         self._state_file.remove(self.spec.name)
 
     async def _again(self) -> None:
@@ -100,12 +107,23 @@ class Child:
             await _end(self._process, self.spec.stop_signal, self.spec.stop_within)
 
     async def _launch(self) -> None:
-        if self.spec.prepare:
-            await asyncio.to_thread(self.spec.prepare)
+        await self._prepare()
         self._process = await self._spawn()
         self._note("starting")
         await (self._finished() if self.spec.once else self._ready())
         self._note("ready")
+
+    async def _prepare(self) -> None:
+        """A disk that is full or read-only, or a machine that is too busy, is trouble of this process, not of all others: it
+        is tried again."""
+        try:
+            if self.spec.prepare:
+                await asyncio.to_thread(self.spec.prepare)
+        except OSError as error:
+            raise StackError(f"cannot prepare {self.spec.name}: {error}", why=f"its disk: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            why = f"what prepares it has not ended within {error.timeout:g} s"
+            raise StackError(f"cannot prepare {self.spec.name}: {why}", why=why) from error
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         with open_log(self.spec.log) as log:
@@ -132,8 +150,10 @@ class Child:
             if self._process is None or self._process.returncode is not None:
                 raise self._not_up(how_it_ended(self._process.returncode if self._process else None))
             if missing is None:
+                self._patience = 1
                 return
-            if now - began > self.spec.ready_within:
+            if now - began > self.spec.ready_within * self._patience:
+                self._patience = min(2 * self._patience, MOST_PATIENCE)
                 raise self._not_up(f"still waiting for {missing} after {now - began:.0f} s")
             if now - told_at > _TELL_EVERY:
                 told_at = now
@@ -184,6 +204,7 @@ class Child:
                 stop_signal=self.spec.stop_signal,
                 stop_within=self.spec.stop_within,
                 level=self.level,
+                server_pid_file=str(self.spec.server_pid_file) if self.spec.server_pid_file else None,
             )
         )
 

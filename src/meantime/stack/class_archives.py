@@ -96,7 +96,7 @@ def _kafka(java: Java, home: Path, option: str) -> str:
 
 
 def _zookeeper(java: Java, home: Path, option: str) -> str:
-    _serve(zookeeper.zookeeper(Folder(home), java, ports.choose(set())), option)
+    _serve(zookeeper.zookeeper(Folder(home), java, zookeeper.Server("zookeeper", ports.choose(set()))), option)
     return zookeeper.class_path()
 
 

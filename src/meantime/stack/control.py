@@ -3,7 +3,7 @@
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
@@ -11,7 +11,7 @@ from meantime.config import without_password
 from meantime.errors import StackError
 from meantime.stack import processes
 from meantime.stack.folder import Folder, StackState, StateFile
-from meantime.stack.model import Event, Places, Row, Tell
+from meantime.stack.model import HOST, Event, Leaders, Places, Row, Tell
 
 STOP_WITHIN = 90.0
 
@@ -49,6 +49,10 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     alive: bool
     restarts: int
     address: str
+    role: str = ""
+    """Among the replicas of a service."""
+    server_pid: int | None = None
+    """Of the PostgreSQL that an agent looks after."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -63,6 +67,9 @@ class Status(msgspec.Struct, frozen=True):
     ready: bool
     data: str
     auth: bool
+    replicas: int = 1
+    durable: bool = False
+    leaders: Leaders | None = None
     key: str | None = None
 
 
@@ -74,14 +81,14 @@ def status(folder: Folder, *, secrets: bool = False) -> Status:
     if not condition.running or places is None:
         raise StackError(_not_running(folder, condition))
     postgres = places.postgres if secrets else with_passfile(places.postgres, folder.postgres_passfile)
-    addresses = _addresses(places, postgres)
+    addresses = _addresses(condition.state, places, postgres)
     pids = {row.name: row.mark.pid for row in condition.alive if row.mark}
     return Status(
         nodes=tuple(NodeStatus(node.id, node.url, pids.get(node.id)) for node in places.nodes),
         zookeeper=places.zookeeper,
         kafka=places.kafka,
         postgres=postgres,
-        console=places.console,
+        console=places.console or (f"{places.nodes[0].url}/console/" if places.nodes else None),
         processes=tuple(
             _process(row, row.name in pids, addresses.get(row.name, ""))
             for row in sorted(condition.state.processes, key=_order)
@@ -89,25 +96,52 @@ def status(folder: Folder, *, secrets: bool = False) -> Status:
         ready=condition.state.ready,
         data=str(folder.path),
         auth=condition.state.auth,
+        replicas=condition.state.replicas,
+        durable=condition.state.durable,
         key=folder.first_key.read_text() if secrets and condition.state.auth else None,
     )
 
 
 def with_passfile(uri: str, file: Path) -> str:
     """An address that any program on libpq can use who may read the file, and that may be shown."""
-    return f"{without_password(uri)}?{urlencode({'passfile': str(file)})}"
+    shown = without_password(uri)
+    return f"{shown}{'&' if '?' in shown else '?'}{urlencode({'passfile': str(file)})}"
 
 
-def _addresses(places: Places, postgres: str) -> dict[str, str]:
+def _addresses(state: StackState, places: Places, postgres: str) -> dict[str, str]:
     """Where each process listens."""
-    clusters = {f"kafka-{number}": address for number, address in enumerate(places.kafka, start=1)}
-    services = {"zookeeper": places.zookeeper, "postgres": postgres, "console": places.console or ""}
-    return {**clusters, **services, **{node.id: node.url for node in places.nodes}}
+    hosts = {row.name: f"{HOST}:{state.ports[row.name]}" for row in state.processes if row.kind in ("zookeeper", "kafka")}
+    database = {"postgres": postgres} if state.replicas == 1 else _members(state, postgres)
+    services = {**hosts, **database, "console": places.console or ""}
+    if state.replicas == 1:
+        services["zookeeper"] = places.zookeeper
+    return {**services, **{node.id: node.url for node in places.nodes}}
+
+
+def _members(state: StackState, postgres: str) -> dict[str, str]:
+    """Each member by itself, whether it takes writes or not."""
+    parts = urlsplit(postgres)
+    login = parts.netloc.rpartition("@")[0]
+    passfile = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name == "passfile"])
+    rows = (row for row in state.processes if row.kind == "postgres")
+    places = {row.name: f"{login}@{HOST}:{state.ports[row.name]}" for row in rows}
+    return {name: urlunsplit(parts._replace(netloc=place, query=passfile)) for name, place in places.items()}
 
 
 def _process(row: Row, alive: bool, address: str) -> ProcessStatus:
     pid = row.mark.pid if row.mark and alive else None
-    return ProcessStatus(row.kind, row.name, pid, row.log, row.state, alive, row.restarts, address)
+    server = processes.server_of(Path(row.server_pid_file)) if row.server_pid_file else None
+    return ProcessStatus(
+        kind=row.kind,
+        name=row.name,
+        pid=pid,
+        log=row.log,
+        state=row.state,
+        alive=alive,
+        restarts=row.restarts,
+        address=address,
+        server_pid=server.pid if server else None,
+    )
 
 
 def _order(row: Row) -> tuple[int, str]:

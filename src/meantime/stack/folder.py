@@ -28,6 +28,8 @@ class StackState(msgspec.Struct, frozen=True):
 
     nodes: int = 1
     kafka: int = 1
+    replicas: int = 1
+    durable: bool = False
     auth: bool = False
     ports: dict[str, int] = {}
     supervisor: ProcessIdentity | None = None

@@ -23,11 +23,19 @@ class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
     data: str
     nodes: int | None = None
     kafka: int | None = None
+    replicas: int | None = None
+    durable: bool | None = None
     port: int | None = None
     auth: bool | None = None
     timers: bool = True
     migrate: bool = True
     node_env: dict[str, str] = {}
+    process_env: dict[str, dict[str, str]] = {}
+    """Variables of single processes, by name."""
+    process_prefix: dict[str, list[str]] = {}
+    """What single processes are started by, by name: a command that takes theirs, as `ip netns exec` does."""
+    node_hosts: dict[str, str] = {}
+    """Loopback addresses of single nodes, where they are not the one that all share."""
     until_eof: bool = False
     wait_for_late: bool = False
     class_archives: bool = False
@@ -59,6 +67,8 @@ class Spec:
     account: Account | None = None
     folder: Path | None = None
     """Where it is started; the data directory if not given."""
+    server_pid_file: Path | None = None
+    """Where the server that this process looks after, and that outlives it, keeps its pid: in the folder it works in."""
     once: bool = False
     """Runs to its end, and what depends on it waits for that; never started again."""
     late: bool = False
@@ -92,6 +102,7 @@ class Row(msgspec.Struct, frozen=True):
     stop_within: float
     level: int
     """Distance from what depends on nothing; higher levels are stopped first."""
+    server_pid_file: str | None = None
 
 
 class NodeAddress(msgspec.Struct, frozen=True):
@@ -107,6 +118,28 @@ class Places(msgspec.Struct, frozen=True):
     kafka: tuple[str, ...]
     postgres: str
     console: str | None = None
+
+
+class KafkaLeaders(msgspec.Struct, frozen=True):
+    """Of one cluster: the broker that is the controller, and of how many partitions each broker is the leader."""
+
+    controller: str | None
+    partitions: dict[str, int]
+
+
+class PostgresLeaders(msgspec.Struct, frozen=True):
+    """The primary, and the standbys of which one has to have a commit before it is acknowledged."""
+
+    primary: str | None
+    synchronous: tuple[str, ...]
+
+
+class Leaders(msgspec.Struct, frozen=True):
+    """Who leads what in a stack with replicas; nobody where `None`, or nobody who says so."""
+
+    zookeeper: str | None
+    kafka: dict[str, KafkaLeaders]
+    postgres: PostgresLeaders
 
 
 EventKind = Literal["note", "fetching", "starting", "waiting", "ready", "died", "stopping", "stopped", "up", "failed"]

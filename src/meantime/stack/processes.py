@@ -10,6 +10,7 @@ from pathlib import Path
 
 from meantime.stack.model import ProcessIdentity, Row
 
+SERVER_STOPS_WITHIN = 20.0
 _PROC = Path("/proc")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -52,7 +53,36 @@ def stop_leftovers(rows: tuple[Row, ...], say: Callable[[str], None]) -> int:
                 say(f"{row.name} did not stop within {row.stop_within:g} s: killing it")
                 send(known, signal.SIGKILL, group=True)
                 wait_gone(known, 5.0)
-    return len(living)
+    return len(living) + sum(stop_server(Path(row.server_pid_file)) for row in rows if row.server_pid_file)
+
+
+def stop_server(pid_file: Path) -> bool:
+    """Stop a server that whoever looked after it has left behind; whether there was one."""
+    server = server_of(pid_file)
+    if server is None:
+        return False
+    # As PostgreSQL takes it: end all sessions, write everything down.
+    send(server, signal.SIGINT)
+    if not wait_gone(server, SERVER_STOPS_WITHIN):
+        send(server, signal.SIGKILL)
+        wait_gone(server, 5.0)
+    return True
+
+
+def server_of(pid_file: Path) -> ProcessIdentity | None:
+    """The server that keeps its pid in this file and works in its folder; another process with that pid does not."""
+    try:
+        pid = int(pid_file.read_text().split()[0])
+        return identity_of(pid) if _works_in(pid, pid_file.parent) else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    if _BOOT.exists():
+        return (_PROC / str(pid) / "cwd").samefile(folder)
+    shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return str(folder) in shown.stdout
 
 
 def send(known: ProcessIdentity, number: int, *, group: bool = False) -> None:

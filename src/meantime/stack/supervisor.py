@@ -54,12 +54,24 @@ def _serve_locked(folder: Folder, options: StackOptions, tell: Tell) -> None:
 
 def _prepare(folder: Folder, state_file: StateFile, options: StackOptions) -> tuple[Spec, ...]:
     require("stack", "the stack", *EXTRAS["node"], "pyspark", *EXTRAS["stack"])
-    java = find_java()
     size = plan.size_of(options, state_file.state)
+    if size.replicas > 1:
+        require("ha", "a stack with replicas", *EXTRAS["ha"])
+    java = find_java()
     ports = plan.ports_of(size, options, state_file.state)
-    places = plan.places_of(folder, size, ports)
+    places = plan.places_of(folder, size, ports, options.node_hosts)
     auth = state_file.state.auth if options.auth is None else options.auth
-    state_file.change(nodes=size.nodes, kafka=size.kafka, auth=auth, ports=ports, places=places)
+    durable = state_file.state.durable if options.durable is None else options.durable
+    options = msgspec.structs.replace(options, replicas=size.replicas, durable=durable)
+    state_file.change(
+        nodes=size.nodes,
+        kafka=size.kafka,
+        replicas=size.replicas,
+        durable=durable,
+        auth=auth,
+        ports=ports,
+        places=places,
+    )
     if auth:
         options = msgspec.structs.replace(options, node_env={**options.node_env, **with_keys(folder)})
     return plan.specs_of(folder, options, places, ports, java)

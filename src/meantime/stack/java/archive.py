@@ -79,12 +79,12 @@ class ClassArchive:
 
 def spark_archive(java: Java) -> ClassArchive:
     """Spark's launcher puts the class path together, from this."""
-    return ClassArchive(java, f"{connector_path()}:{session_home()}/jars/*")
+    return ClassArchive(java, f"{class_path('spark')}:{session_home()}/jars/*")
 
 
-def connector_path() -> str:
-    """Spark's connector to Kafka, for the class path of a driver: classes of `spark.jars` cannot be archived."""
-    return f"{jars_folder('spark')}/*"
+def class_path(*confs: str) -> str:
+    """Jars for the class path of a driver, Spark's connector to Kafka first: classes of `spark.jars` cannot be archived."""
+    return ":".join(f"{jars_folder(conf)}/*" for conf in confs)
 
 
 def _size_of(file: Path) -> Path:

@@ -176,7 +176,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def relock(confs: tuple[str, ...] = ("kafka", "spark")) -> str:
+def relock(confs: tuple[str, ...] = ("kafka", "spark", "s3")) -> str:
     """Fetch what the lock file names and return the text of its checksum file; for whoever moves a version."""
     lines = []
     for conf in confs:

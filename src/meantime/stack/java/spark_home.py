@@ -5,8 +5,11 @@ compiled anew each time, which takes a second; a session starts some ten such pr
 the PySpark that is installed, which is the same one, compiled.
 """
 
+import atexit
 import hashlib
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from meantime.stack.cache import cache_folder, exclusive
@@ -24,6 +27,16 @@ def session_home() -> Path:
         home.mkdir(exist_ok=True)
         for part in PARTS:
             _link(home / part, installed / part)
+    return home
+
+
+def passing_home() -> Path:
+    """A home of this process alone, gone with it: where executors are processes of this machine, Spark keeps their files and
+    logs in its home."""
+    home = Path(tempfile.mkdtemp(prefix="meantime-spark-home-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    for part in PARTS:
+        _link(home / part, spark_home().resolve() / part)
     return home
 
 

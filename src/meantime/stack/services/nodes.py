@@ -1,13 +1,13 @@
 """Nodes of the embedded stack, and the schema that they need."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import httpx
 
 from meantime.access.keys import new_key
 from meantime.stack.folder import Folder
-from meantime.stack.model import NodeAddress, Places, Spec
+from meantime.stack.model import HOST, NodeAddress, Places, Spec
 
 
 def environment(places: Places) -> dict[str, str]:
@@ -28,23 +28,32 @@ def with_keys(folder: Folder) -> dict[str, str]:
     return {"MEANTIME_AUTH": "true", "MEANTIME_FIRST_KEY": folder.first_key.read_text()}
 
 
-def migration(folder: Folder, places: Places, extra: Mapping[str, str]) -> Spec:
+def migration(
+    folder: Folder,
+    places: Places,
+    extra: Mapping[str, str],
+    depends: tuple[str, ...],
+    prepare: Callable[[], None] | None = None,
+) -> Spec:
     return Spec(
         kind="migrate",
         name="migrate",
         command=(sys.executable, "-m", "meantime", "migrate"),
         log=folder.logs / "migrate.log",
         env={**environment(places), **extra},
-        depends=("postgres",),
+        depends=depends,
+        prepare=prepare,
         once=True,
     )
 
 
 def node(folder: Folder, places: Places, which: NodeAddress, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
+    host, _, port = which.url.removeprefix("http://").rpartition(":")
+    command = (sys.executable, "-m", "meantime", "node", "--id", which.id, "--port", port)
     return Spec(
         kind="node",
         name=which.id,
-        command=(sys.executable, "-m", "meantime", "node", "--id", which.id, "--port", which.url.rpartition(":")[2]),
+        command=command if host == HOST else (*command, "--host", host),
         log=folder.logs / f"{which.id}.log",
         env={**environment(places), **extra},
         depends=depends,

@@ -18,7 +18,7 @@ from meantime.stack.services.postgres_data import DATABASE, USER, create, instal
 
 PROBE_WITHIN = 2.0
 
-_SETTINGS = {
+SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
     "max_connections": 300,
@@ -34,7 +34,7 @@ def postgres(folder: Folder, port: int) -> Spec:
     home = folder.path / "postgres"
     home.mkdir(mode=0o700, exist_ok=True)
     account = lend_account()
-    settings = [f"{key}={value}" for key, value in {**_SETTINGS, "port": port}.items()]
+    settings = [f"{key}={value}" for key, value in {**SETTINGS, "port": port}.items()]
     return Spec(
         kind="postgres",
         name="postgres",
@@ -54,8 +54,11 @@ def postgres(folder: Folder, port: int) -> Spec:
     )
 
 
-def uri(folder: Folder, port: int) -> str:
-    return f"postgresql://{USER}:{password(folder)}@{HOST}:{port}/{DATABASE}"
+def uri(folder: Folder, *ports: int) -> str:
+    """Of one server; of several, of the one that takes writes."""
+    hosts = ",".join(f"{HOST}:{port}" for port in ports)
+    writable = "?target_session_attrs=read-write" if len(ports) > 1 else ""
+    return f"postgresql://{USER}:{password(folder)}@{hosts}/{DATABASE}{writable}"
 
 
 def password(folder: Folder) -> str:
@@ -74,6 +77,17 @@ def answers(address: str) -> str | None:
     except psycopg.OperationalError as error:
         return "recovery to finish" if "starting up" in str(error) else "it to accept connections"
     return None
+
+
+def primary_of(address: str) -> tuple[int | None, tuple[str, ...]]:
+    """The port of the member that takes writes, and the names of the standbys that its commits wait for."""
+    query = "SELECT application_name FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') ORDER BY 1"
+    try:
+        with connect(address, answer_within=PROBE_WITHIN) as connection:
+            synchronous = connection.execute(query).fetchall()
+            return connection.info.port, tuple(name for (name,) in synchronous)
+    except psycopg.OperationalError:
+        return None, ()
 
 
 def last_report(address: str, kind: str, name: str, since_ms: int) -> dict[str, Any] | None:

@@ -27,15 +27,35 @@ def create(home: Path, secret: str, account: Account | None) -> None:
     fresh = home / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
     if (kept := _kept()).exists():
-        shutil.copytree(kept, fresh)
-        for path in (fresh, *fresh.rglob("*")):
-            give(path, account)
+        _copy(kept, fresh, account)
     else:
         _set_up(fresh, account)
         _keep(fresh, kept)
     _tell_postgres(fresh, account, f"ALTER ROLE {USER} PASSWORD '{secret}';")
+    _accept_loopback(fresh)
     _run(fresh, account, "initdb", "--sync-only")
     fresh.rename(home / "data")
+
+
+def _accept_loopback(data: Path) -> None:
+    """From all addresses of this machine: in a network namespace of its own a node has another one than 127.0.0.1."""
+    rules = data / "pg_hba.conf"
+    rules.write_text(rules.read_text().replace("127.0.0.1/32", "127.0.0.0/8"))
+
+
+def copy(data: Path, home: Path, account: Account | None) -> None:
+    """Make `data` in this folder as a copy of another one that no server works on: such copies can follow each other."""
+    fresh = home / "data.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    _copy(data, fresh, account)
+    _run(fresh, account, "initdb", "--sync-only")
+    fresh.rename(home / "data")
+
+
+def _copy(data: Path, fresh: Path, account: Account | None) -> None:
+    shutil.copytree(data, fresh)
+    for path in (fresh, *fresh.rglob("*")):
+        give(path, account)
 
 
 def installed() -> Programs:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 
 from meantime.stack.folder import Folder
+from meantime.stack.java.jvm import FEW_ARENAS
 from meantime.stack.model import Places, Spec
 from meantime.stack.services.nodes import environment
 from meantime.stack.services.postgres import last_report
@@ -48,6 +49,7 @@ def _process(
 def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Mapping[str, str]) -> Spec:
     report = ReportProbe(places.postgres, "futures", "futures", WARM_BATCHES)
     home = folder.path / "futures"
+    folders = {"MEANTIME_CHECKPOINT": str(home / "checkpoint"), "SPARK_LOCAL_DIRS": str(home / "scratch")}
 
     def prepare() -> None:
         (home / "scratch").mkdir(parents=True, exist_ok=True)
@@ -57,12 +59,9 @@ def _futures(folder: Folder, places: Places, depends: tuple[str, ...], extra: Ma
         kind="futures",
         name="futures",
         late=True,
-        command=(
-            *(sys.executable, "-m", "meantime", "futures", "--name", "futures"),
-            *("--checkpoint", str(home / "checkpoint"), "--memory", "1g"),
-        ),
+        command=(*(sys.executable, "-m", "meantime", "futures", "--name", "futures", "--memory", "1g"),),
         log=folder.logs / "futures.log",
-        env={**environment(places), "SPARK_LOCAL_DIRS": str(home / "scratch"), **extra},
+        env={**environment(places), **folders, **FEW_ARENAS, **extra},
         depends=(*depends, "oscillator-1"),
         probe=report.missing if places.nodes else None,
         prepare=prepare,
