@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -23,9 +23,22 @@ class ChaosPublisher:
     """Sends numbered events to one partition, one batch after the other."""
 
     def __init__(
-        self, name: str, target: EventPartition, urls: Sequence[str], rng: random.Random, pause: float = 0.0
+        self,
+        name: str,
+        target: EventPartition,
+        urls: Sequence[str],
+        rng: random.Random,
+        pause: float = 0.0,
+        *,
+        most: int = 40,
+        answer_within: float = 60.0,
+        noted: Callable[[], None] = lambda: None,
     ) -> None:
+        """`most` events a batch; `noted` is called when events were acknowledged."""
         self.history = Published(target, name)
+        self._most = most
+        self._timeout = httpx.Timeout(answer_within, connect=2.0)
+        self._noted = noted
         self.surprises: list[str] = []
         self._urls = itertools.cycle(rng.sample(urls, len(urls)))
         self._rng = rng
@@ -33,7 +46,7 @@ class ChaosPublisher:
         self._next = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        async with httpx.AsyncClient(timeout=httpx.Timeout(60.0, connect=2.0)) as client:
+        async with httpx.AsyncClient(timeout=self._timeout, trust_env=False) as client:
             url = next(self._urls)
             while not stop.is_set():
                 if not await self._publish(client, url):
@@ -43,7 +56,7 @@ class ChaosPublisher:
 
     async def _publish(self, client: httpx.AsyncClient, url: str) -> bool:
         """Whether to stay with this node."""
-        numbers = range(self._next, self._next + self._rng.randint(1, 40))
+        numbers = range(self._next, self._next + self._rng.randint(1, self._most))
         self._next = numbers.stop
         self.history.unanswered.update(numbers)
         target = self.history.target
@@ -71,6 +84,8 @@ class ChaosPublisher:
             ]
         elif answer.status_code != 503:
             self.surprises.append(surprise("publish", answer))
+        if written:
+            self._noted()
         self.history.acknowledged += written
         self.history.unanswered.difference_update(written)
 

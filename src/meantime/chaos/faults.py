@@ -71,6 +71,15 @@ async def freeze_bystander(site: FaultSite, initiator: str, bystander: str, dela
     await site.revive_stopped(bystander)
 
 
+async def freeze_for_a_moment(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
+    """The switch goes on without it. It wakes up in the same session with publishes in flight, before, while or after the
+    timeline is closed: as the delay will have it."""
+    await asyncio.sleep(delay)
+    site.send(bystander, signal.SIGSTOP)
+    await asyncio.sleep(0.2 + 6 * delay)
+    site.send(bystander, signal.SIGCONT)
+
+
 async def kill_initiator(site: FaultSite, initiator: str, bystander: str, delay: float) -> None:
     await asyncio.sleep(delay)
     site.send(initiator, signal.SIGKILL)
@@ -96,5 +105,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault("initiator killed with the lock", nothing, ("locked", "kill")),
     Fault("initiator killed at any moment", kill_initiator),
     Fault("initiator frozen while it seals", revive_initiator, ("acknowledged", "stop")),
+    Fault("a node frozen for a moment", freeze_for_a_moment),
     Fault("none", nothing),
 )
