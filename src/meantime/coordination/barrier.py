@@ -17,8 +17,9 @@ What makes it safe
 """
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from meantime.coordination.barrier_participant import Participant, React
@@ -88,21 +89,37 @@ class VersionBarrier:
 
     # All nodes
 
-    async def wait_for(self, version: int, timeout: float) -> float:
-        """Wait until every registered node has reacted to `version`; returns the seconds that took.
+    async def wait_for(self, version: int, timeout: float) -> None:
+        """Wait until every registered node has reacted to `version`.
 
         Raises `BarrierTimeout` naming who is missing, or `CoordinationLost` when this process lost its session.
         """
-        started, session_id = time.monotonic(), self._session.id
+        await self.missing_after(version, math.inf, timeout)
+
+    async def missing_after(
+        self,
+        version: int,
+        patience: float,
+        timeout: float,
+        without: Collection[str] = (),
+        seen: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> list[str]:
+        """The same, but only for `patience` seconds: returns who has not reacted by then, as ZooKeeper shows it after that.
+        Those in `without` are not waited for. While ZooKeeper does not answer it raises as `wait_for` does. `seen` is told
+        the versions that nodes have reacted to, whenever that is looked at."""
+        give_up_at, session_id = time.monotonic() + patience, self._session.id
         missing: list[str] = []
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    seen = self._acknowledgements.changes.count
-                    missing = await self._missing(version, session_id)
-                    if not missing:
-                        return time.monotonic() - started
-                    await self._acknowledgements.changes.beyond(seen)
+                    changes, asked_at = self._acknowledgements.changes.count, time.monotonic()
+                    reached = await self._reached(session_id)
+                    seen(reached)
+                    missing = sorted(name for name, at in reached.items() if at < version and name not in without)
+                    if not missing or asked_at >= give_up_at:
+                        return missing
+                    left = give_up_at - time.monotonic()
+                    await self._acknowledgements.changes.beyond(changes, None if math.isinf(left) else max(left, 0))
         except TimeoutError as error:
             if not self._session.connected:
                 raise CoordinationLost("the ZooKeeper connection broke while waiting for acknowledgements") from error
@@ -113,7 +130,7 @@ class VersionBarrier:
         await self._acknowledgements.refresh()
         return {name: version_of(data) for name, data in self._acknowledgements.current.items()}
 
-    async def _missing(self, version: int, session_id: int | None) -> list[str]:
+    async def _reached(self, session_id: int | None) -> dict[str, int]:
         while True:
             await self._session.wait_connected()
             try:
@@ -123,4 +140,4 @@ class VersionBarrier:
                 continue
             if self._session.id != session_id:
                 raise CoordinationLost("the ZooKeeper session was lost while waiting for acknowledgements")
-            return sorted(name for name, number in reached.items() if number < version)
+            return reached

@@ -9,7 +9,7 @@ of that leader, and is refused each time; so it is told to look.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain, repeat
@@ -96,6 +96,18 @@ class Admin:
         led = [partition for partition in described.partitions if partition.leader is not None]
         return len(described.partitions) if len(led) == len(described.partitions) else 0
 
+    async def missing(self, topics: Collection[str], timeout: float | None = None) -> set[str]:
+        """Those of these topics, at least one, that do not exist. Asking makes none."""
+        asked = TopicCollection(list(topics))
+        futures = self._client.describe_topics(asked, request_timeout=timeout or self._timeout)
+        missing = set()
+        for topic, future in futures.items():
+            try:
+                await self._answer(future, timeout)
+            except NotFound:
+                missing.add(topic)
+        return missing
+
     async def topics(self) -> set[str]:
         return set((await asyncio.to_thread(self._client.list_topics, timeout=self._timeout)).topics)
 
@@ -156,6 +168,10 @@ class Admin:
     async def start_offsets(self, topic: str, partitions: int) -> list[int]:
         return await self._offsets(topic, range(partitions), _EARLIEST)
 
+    async def offsets_from(self, topic: str, partitions: int, written_from_ms: int) -> list[int]:
+        """The first record of each partition that was written then or later; -1 where there is none."""
+        return await self._offsets(topic, range(partitions), OffsetSpec.for_timestamp(written_from_ms))
+
     async def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> list[int]:
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
 
@@ -165,6 +181,25 @@ class Admin:
             return [found[partition].offset for partition in sorted(found)]
 
         return await self._repeated(ask, topic)
+
+    async def offsets_of(self, topics: Mapping[str, int], *, latest: bool) -> dict[tuple[str, int], int]:
+        """Where the partitions of many topics, given with their numbers, begin or end: one question for all. Partitions of
+        which nobody knows it at the moment are left out."""
+        places = [TopicPartition(topic, partition) for topic, count in topics.items() for partition in range(count)]
+        if not places:
+            return {}
+        spec = _LATEST if latest else _EARLIEST
+        futures = self._client.list_offsets(dict.fromkeys(places, spec), request_timeout=self._timeout)
+        found, moved = {}, False
+        for place, future in futures.items():
+            try:
+                found[place.topic, place.partition] = (await self._answer(future)).offset
+            except (StorageUnavailable, NotFound, Invalid) as error:
+                moved = moved or _code(error.__cause__) in LEADER_MOVED
+        if moved:
+            with suppress(KafkaException):
+                await asyncio.to_thread(self._client.list_topics, timeout=ASK_AGAIN_FOR)
+        return found
 
     async def _repeated(self, ask: Callable[[], Awaitable[T]], topic: str | None = None) -> T:
         """Ask, and ask again while brokers come back. Only for what may be asked twice. With a topic it is a question to
@@ -229,3 +264,7 @@ class Admins:
         if known is None or client_config(known.storage) != client_config(storage):
             known = self._admins[storage.id] = Admin(storage)
         return known
+
+    def keep(self, storage_ids: Collection[str]) -> None:
+        """Let go of all other storages; the clients close when nobody uses them any more."""
+        self._admins = {id: admin for id, admin in self._admins.items() if id in storage_ids}

@@ -12,7 +12,7 @@ gets few requests with much in each.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import repeat
 from typing import Any
 
@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from meantime.errors import StorageUnavailable, Unavailable
 from meantime.kafka.batch import RecordBatch, Records, Reports
-from meantime.kafka.settings import Storage, client_config
+from meantime.kafka.settings import ONE_AFTER_THE_OTHER, Storage, client_config
 from meantime.supervision import FAILURES
 from meantime.tasks import TaskSet
 
@@ -68,12 +68,7 @@ class StorageProducer:
 
     def _config(self) -> dict[str, Any]:
         return client_config(self.storage) | {
-            "acks": "all",
-            "enable.idempotence": True,
-            # One after the other. A broker takes the first request of a producer to a partition whatever its number. If the
-            # very first one has to be repeated and the second was taken meanwhile, the events of the first are lost, and the
-            # client says that they were written.
-            "max.in.flight.requests.per.connection": 1,
+            **ONE_AFTER_THE_OTHER,
             # Long enough for all that is handed over together, which takes a microsecond or two each.
             "linger.ms": 0.5,
             "batch.size": 1_000_000,
@@ -196,7 +191,7 @@ class StorageProducer:
     def _list_topic(self, topic: str) -> None:
         try:
             self._producer.list_topics(topic, timeout=2.0)
-        except KafkaException as error:
+        except (KafkaException, RuntimeError) as error:  # it may have been closed meanwhile
             log.info("warm_up_failed", storage_id=self.storage.id, topic=topic, error=str(error))
 
     async def close(self) -> None:
@@ -207,6 +202,8 @@ class StorageProducer:
         self._timer.cancel()
         self._producer.purge()
         self._producer.poll(0)
+        if not self._batches:  # else its connections end with the process, since closing would wait for a dead storage
+            self._producer.close()
 
     def _hasten(self) -> None:
         self._pause = _POLL_FIRST
@@ -246,7 +243,8 @@ def _as_kafka_error(error: Exception) -> KafkaError:
 
 
 class Producers:
-    """One producer per storage, made when first needed; a broken one is replaced, and closed once it is empty."""
+    """One producer per storage, made when first needed; a broken one is replaced. It is closed once it is empty, as is that
+    of a storage which is gone."""
 
     def __init__(self, *, deliver_for: float = DELIVER_FOR, max_in_flight_bytes: int = 64 << 20) -> None:
         self._deliver_for = deliver_for
@@ -270,6 +268,11 @@ class Producers:
                 self.of(storage)
             except StorageUnavailable as error:
                 log.warning("no_producer", storage_id=storage.id, error=error.detail)
+
+    def keep(self, storage_ids: Collection[str]) -> None:
+        """Close those of all other storages."""
+        for id in self._producers.keys() - set(storage_ids):
+            self._closing.start(self._producers.pop(id).close(), f"close the producer of {id}")
 
     def _replace(self, storage: Storage, known: StorageProducer | None) -> StorageProducer:
         if known is not None:

@@ -8,10 +8,10 @@ the start; an adopted one that would take them is told to refuse them while the 
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.admin import Admin, Settings
@@ -32,6 +32,7 @@ _AHEAD_MS = 180 * 24 * 3600 * 1000
 _PROVE_FOR = 5.0
 _OPEN_WITHIN = 5.0
 _REACHES_BROKERS_WITHIN = 1.0
+_OUT_OF_RANGE_WITHIN = 1.0
 
 
 class Sealer:
@@ -107,6 +108,11 @@ class Sealer:
             await asyncio.sleep(0.003)
         return tuple(end - 1 for end in ends)
 
+    async def nothing_beyond(self, topic: str, ends: Sequence[int]) -> bool:
+        """Whether the leaders have nothing behind these ends, not even what other replicas lack and nobody is shown. A
+        leader says that an offset is out of range only if it is behind all that it has."""
+        return await asyncio.to_thread(_all_out_of_range, self.admin.storage, topic, ends)
+
     async def _refuses_the_future(self, topic: str) -> bool:
         settings = await self.admin.topic_settings(topic)
         return set(_changes(settings)) == {SIZE_LIMIT}
@@ -153,5 +159,39 @@ def _probe_config(storage: Storage) -> dict[str, str | int]:
         "retries": 0,
         "linger.ms": 0,
         "message.timeout.ms": int(_PROVE_FOR * 1000),
+        "topic.metadata.refresh.fast.interval.ms": 20,
+    }
+
+
+def _all_out_of_range(storage: Storage, topic: str, ends: Sequence[int]) -> bool:
+    """Runs in a thread. A last offset of n means that n + 1 is written next: n + 2 is out of range, unless that was."""
+    unproved, reader = set(range(len(ends))), Consumer(_reader_config(storage))
+    reader.assign([TopicPartition(topic, partition, end + 2) for partition, end in enumerate(ends)])
+    give_up_at = time.monotonic() + _OUT_OF_RANGE_WITHIN
+    try:
+        while unproved and (left := give_up_at - time.monotonic()) > 0:
+            answer = reader.poll(left)
+            if answer is None:
+                continue
+            error, partition = answer.error(), answer.partition()
+            if error is None:
+                return False  # what was shown as the end is not it
+            if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
+                unproved.discard(partition)
+    except KafkaException as error:
+        log.warning("end_not_proved", topic=topic, error=str(error))
+        return False
+    finally:
+        reader.close()
+    return not unproved
+
+
+def _reader_config(storage: Storage) -> dict[str, str | int]:
+    """It never reads a record, it only asks for what is not there."""
+    return client_config(storage) | {
+        "group.id": "meantime-seal",
+        "enable.auto.commit": "false",
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 50,
         "topic.metadata.refresh.fast.interval.ms": 20,
     }

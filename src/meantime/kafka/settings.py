@@ -46,6 +46,16 @@ def client_config(storage: Storage, client_id: str = "meantime") -> dict[str, An
     }
 
 
+ONE_AFTER_THE_OTHER: Mapping[str, Any] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "max.in.flight.requests.per.connection": 1,
+}
+"""What every producer that is no transaction's adds. A broker takes the first request of a producer to a partition whatever
+its number. If the very first one has to be repeated and the second was taken meanwhile, the records of the first are lost,
+and the client says that they were written."""
+
+
 def configured_storages(clusters: Sequence[str], settings: Mapping[str, Any]) -> list[Storage]:
     """The clusters that a process is configured with: the first is `default` and has the settings, the others are
     `kafka-2` and so on."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
-from prometheus_client import Counter
 
 from meantime.clock import Clock
 from meantime.coordination.barrier import VersionBarrier
@@ -20,7 +19,6 @@ from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import MeantimeError
 from meantime.kafka.admin import Admins
-from meantime.kafka.producer import Producers
 from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.deleted_event_types import LOOK_EVERY, DeletedEventTypes
@@ -40,11 +38,6 @@ from meantime.supervision import Duty, kept_running, on_duty
 log = structlog.get_logger(__name__)
 
 
-def event_types_in(counter: Counter) -> set[str]:
-    """Those that a counter has a label for."""
-    return {sample.labels["event_type"] for metric in counter.collect() for sample in metric.samples}
-
-
 @dataclass(frozen=True, slots=True)
 class StreamsOptions:
     """`storages`: those to register at the start. `needed_storages`: those that nobody may delete, each with what it is
@@ -56,6 +49,7 @@ class StreamsOptions:
     needed_storages: Mapping[str, str] = field(default_factory=dict)
     publish_wait_for: float = 30.0
     barrier_for: float = 15.0
+    overtake_after: float = 0.3
     min_retention_ms: int = 3_600_000
     max_streams: int = MOST_STREAMS
     trusted: Callable[[], bool] = lambda: True
@@ -92,7 +86,7 @@ async def open_streams(
         base.reaction.settle = switches.settle_forced
         retention = Retention(base.store, topics, tools, clock, options.trusted)
         storages = Storages(StorageStore(base.store), base.catalog, clock, options.needed_storages)
-        keeping_storages = partial(_keep_storages, storages, base.catalog, base.producers, options.storages)
+        keeping_storages = partial(_keep_storages, storages, base, options.storages)
         await opened.enter_async_context(kept_running(switches.run, "orphaned switches"))
         await opened.enter_async_context(kept_running(retention.run, "retention"))
         await opened.enter_async_context(kept_running(keeping_storages, "storages"))
@@ -131,30 +125,31 @@ def _switch_tools(
         store=base.switch_store,
         topics=topics,
         admins=base.admins,
-        options=SwitchOptions(barrier_for=options.barrier_for),
+        options=SwitchOptions(options.barrier_for, options.overtake_after),
     )
 
 
 def _kept(publisher: Publisher) -> set[str]:
-    return publisher.kept() | event_types_in(STREAMED)
+    return publisher.kept() | STREAMED.names
 
 
 def _forget(publisher: Publisher, name: str) -> None:
     publisher.forget(name)
-    if name in event_types_in(STREAMED):
-        STREAMED.remove(name)
+    STREAMED.forget(name)
 
 
-async def _keep_storages(storages: Storages, catalog: Catalog, producers: Producers, configured: Sequence[Storage]) -> None:
-    """Register what the node was started with, and stay connected to every storage that there is."""
-    registered = False
+async def _keep_storages(storages: Storages, base: OpenPublisher, configured: Sequence[Storage]) -> None:
+    """Register what the node was started with, and stay connected to every storage that there is, and to no other."""
+    registered, catalog = False, base.catalog
     while True:
-        catalog.storages_changed.clear()
+        seen = catalog.storages_changed.count
         try:
             if not registered:
                 await storages.register_configured(configured)
                 registered = True
-            producers.prepare(await catalog.reload_storages())
+            there = await catalog.reload_storages()
+            base.let_go_of_others(there)
+            base.producers.prepare(there)
         except MeantimeError as error:
             log.info("storages_not_known_yet", error=error.detail)
             await asyncio.sleep(0.5)
@@ -163,4 +158,4 @@ async def _keep_storages(storages: Storages, catalog: Catalog, producers: Produc
             log.exception("storages_failed")
             await asyncio.sleep(5.0)
             continue
-        await catalog.storages_changed.wait()
+        await catalog.storages_changed.beyond(seen)

@@ -3,7 +3,7 @@
 The invariant: an entry is used only while the node would be notified of a change. PostgreSQL notifies every change; when
 the listener is not connected, nothing is kept and every question is asked anew. A change that arrives while an answer is
 under way makes that answer worthless, and the question is asked again. Entries also expire by themselves, in case a
-connection died without telling.
+connection died without telling: then one question for all of them together tells which have changed.
 
 Publishing does not need PostgreSQL: while it does not answer, publishers go by what was last known of their event type. Of a
 switch they hear by ZooKeeper, and a topic that was left refuses them; so all that they can miss is a change of the
@@ -14,12 +14,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from meantime.errors import NotFound
 from meantime.kafka.settings import Storage
 from meantime.names import EVENT_TYPE
+from meantime.pulse import Pulse
 from meantime.streams.catalog.store import EVENT_TYPES_CHANNEL, STORAGES_CHANNEL, Store
 from meantime.streams.model import EventType, Timeline
 from meantime.tasks import PatientCalls, SharedCalls
@@ -44,6 +45,7 @@ class CatalogEntry:
     event_type: EventType
     timelines: tuple[Timeline, ...]
     read_at: float
+    row_versions: str = ""
 
     @property
     def active(self) -> Timeline:
@@ -64,10 +66,11 @@ class Catalog:
         self._changes: dict[str, asyncio.Event] = {}
         self._expected: dict[str, asyncio.Event] = {}
         self._storages: dict[str, Storage] = {}
-        self._readings = SharedCalls(self.reload)
-        self._patient_readings = PatientCalls(self.reload)
+        self._readings = SharedCalls(self._fresh)
+        self._patient_readings = PatientCalls(self._fresh)
+        self._renewals = SharedCalls(self._renew)
         self._storages_stale = True
-        self.storages_changed = asyncio.Event()
+        self.storages_changed = Pulse()
         news.subscribe(EVENT_TYPES_CHANNEL, self._on_event_type_changed)
         news.subscribe(STORAGES_CHANNEL, self._on_storages_changed)
 
@@ -107,7 +110,7 @@ class Catalog:
             before = self._generation_of(name)
             read_at = time.monotonic()
             found = await self._store.event_type(name)
-            entry = CatalogEntry(*found, read_at) if found else None
+            entry = CatalogEntry(found[0], found[1], read_at, found[2]) if found else None
             if entry is not None:
                 await self._know_storages(entry)
             # Nothing is awaited between this look and remembering: what came meanwhile is newer.
@@ -119,6 +122,28 @@ class Catalog:
             raise NotFound(f"event type {name!r} does not exist")
         self._remember(name, entry)
         return entry
+
+    async def _fresh(self, name: str) -> CatalogEntry:
+        """Ask PostgreSQL, but read again only what has changed."""
+        if name in self._entries and self._news.connected:
+            await self._renewals.ask("all")
+            if (known := self.known(name)) is not None:
+                return known
+        return await self.reload(name)
+
+    async def _renew(self, _: str) -> None:
+        """Let entries that are about to expire count as read now, if they are as they were: one question for all, so that
+        it matters little how many there are."""
+        read_at = time.monotonic()
+        old = {name: entry for name, entry in self._entries.items() if read_at - entry.read_at >= self._keep_for / 2}
+        versions = await self._store.row_versions(old)
+        for name, entry in old.items():
+            if self._entries.get(name) is not entry:
+                continue  # a change was told meanwhile, or somebody has read it again
+            if versions.get(name) == entry.row_versions:
+                self._remember(name, replace(entry, read_at=read_at))
+            else:
+                self.forget(name)
 
     async def wait_for_change(self, name: str, known: tuple[Timeline, ...]) -> None:
         """Return when the timelines are no longer `known`, or the event type is gone."""
@@ -207,7 +232,7 @@ class Catalog:
 
     def _on_storages_changed(self, _: str | None, /) -> None:
         self._storages_stale = True
-        self.storages_changed.set()
+        self.storages_changed.beat()
         self._on_event_type_changed(None)
 
 

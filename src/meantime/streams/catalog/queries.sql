@@ -1,12 +1,24 @@
+-- fragment: row_versions
+-- Which transactions wrote the rows of an event type: another text as soon as one of them was changed, whoever did it.
+e.xmin::text || ' ' || coalesce(
+    (SELECT string_agg(v.xmin::text, ' ' ORDER BY v.ord) FROM timelines v WHERE v.event_type = e.name), '') AS row_versions
+
 -- name: event_type_with_timelines
 -- One statement, so that a declaration is never paired with the timelines of its namesake.
 SELECT e.name, e.document, e.category, e.partitions AS declared_partitions, e.retention_ms, e.cleanup_policy, e.adopt_topic,
        e.adopt_storage_id, e.version, e.created_at_ms AS declared_at_ms, e.updated_at_ms,
        t.id, t.event_type, t.ord, t.storage_id, t.topic, t.partitions, t.created_at_ms, t.switched_at_ms, t.closed_at_ms,
-       t.latest_offsets, t.cleaned_up_at_ms, t.deleted
+       t.latest_offsets, t.cleaned_up_at_ms, t.deleted,
+       {row_versions}
 FROM event_types e LEFT JOIN timelines t ON t.event_type = e.name
 WHERE e.name = %(name)s
 ORDER BY t.ord;
+
+-- name: row_versions_of
+-- Of many at once, without reading what they are.
+SELECT e.name,
+       {row_versions}
+FROM event_types e WHERE e.name = ANY(%(names)s::text[]);
 
 -- name: existing_event_types
 SELECT name FROM event_types WHERE name = ANY(%(names)s::text[]);

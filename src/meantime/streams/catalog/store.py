@@ -28,13 +28,19 @@ class Store:
         self.database = database
         self.queries = load("meantime.streams.catalog", "queries.sql")
 
-    async def event_type(self, name: str) -> tuple[EventType, tuple[Timeline, ...]] | None:
+    async def event_type(self, name: str) -> tuple[EventType, tuple[Timeline, ...], str] | None:
+        """With its timelines, and the versions of the rows that were read."""
         rows = await self.database.fetch_all(self.queries["event_type_with_timelines"], {"name": name})
         if not rows:
             return None
         event_type = _event_type(rows[0])
         timelines = tuple(_timeline(row) for row in rows if row["id"] is not None)
-        return event_type, timelines or (_fake_timeline(event_type),)
+        return event_type, timelines or (_fake_timeline(event_type),), rows[0]["row_versions"]
+
+    async def row_versions(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of the event types that there are: the same text for as long as nobody changes one."""
+        rows = await self.database.fetch_all(self.queries["row_versions_of"], {"names": list(names)})
+        return {row["name"]: row["row_versions"] for row in rows}
 
     async def existing(self, names: Iterable[str]) -> set[str]:
         """Those of the names that event types have."""

@@ -6,7 +6,7 @@ timeline, batch by batch, before it says that it is written. What it writes all 
 by it and sent on to the next timeline.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from meantime.database.pool import Database
 from meantime.errors import MeantimeError
 from meantime.kafka.admin import Admins
 from meantime.kafka.producer import Producers
+from meantime.kafka.settings import Storage
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.catalog.store import Store
 from meantime.streams.publishing.gate import PublishGate
@@ -49,6 +50,19 @@ class OpenPublisher:
     steps: SwitchSteps
     reaction: LockReaction
     barrier: VersionBarrier
+
+    def let_go_of_others(self, storages: Iterable[Storage]) -> None:
+        """Close the clients of storages that are not among these: they were deleted."""
+        ids = {storage.id for storage in storages}
+        self.admins.keep(ids)
+        self.producers.keep(ids)
+
+    async def follow_storages(self) -> None:
+        """Close the clients of storages that are deleted; nodes do it when they connect to new ones."""
+        while True:
+            seen = self.catalog.storages_changed.count
+            self.let_go_of_others(await self.catalog.reload_storages())
+            await self.catalog.storages_changed.beyond(seen)
 
 
 @asynccontextmanager
@@ -95,7 +109,10 @@ async def open_publisher(
         if counted:
             proving = partial(liveness.run, session.layout.acknowledgement(name), may_be_missing=True)
             await opened.enter_async_context(kept_running(proving, "liveness"))
-        yield OpenPublisher(publisher, catalog, store, switch_store, admins, producers, steps, reaction, barrier)
+        base = OpenPublisher(publisher, catalog, store, switch_store, admins, producers, steps, reaction, barrier)
+        if not counted:
+            await opened.enter_async_context(kept_running(base.follow_storages, "storages"))
+        yield base
 
 
 async def _write_last(acknowledged: AcknowledgedOffsets) -> None:

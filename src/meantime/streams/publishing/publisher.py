@@ -20,7 +20,7 @@ from meantime.coordination.liveness import SessionLiveness
 from meantime.errors import MeantimeError, NotFound, Unavailable
 from meantime.kafka.batch import RecordBatch, RecordOutcome, Records
 from meantime.kafka.producer import Producers
-from meantime.metrics import REGISTRY
+from meantime.metrics import REGISTRY, NamedCounter
 from meantime.streams.catalog.catalog import Catalog
 from meantime.streams.model import EventType, Timeline
 from meantime.streams.publishing.gate import PublishGate
@@ -31,7 +31,8 @@ from meantime.streams.publishing.steps import AT_ONCE_BYTES, STEP_ITEMS, Turns, 
 from meantime.streams.switching.acknowledged import AcknowledgedOffsets
 from meantime.streams.switching.store import SwitchStore
 
-PUBLISHED = Counter("meantime_events_published_total", "Events written.", ["event_type"], registry=REGISTRY)
+PUBLISHED = NamedCounter("meantime_events_published_total", "Events written.", "event_type")
+REGISTRY.register(PUBLISHED)
 RESENT = Counter("meantime_events_resent_total", "Events that a sealed topic sent on to the next.", registry=REGISTRY)
 
 _MOST_ROUNDS = 20
@@ -100,7 +101,6 @@ class Publisher:
         self._turns = Turns()
         self._merger = PublishMerger(self._send)
         self._builders: dict[str, RecordBuilder] = {}
-        self._counters: dict[str, Counter] = {}
 
     async def publish(self, name: str, body: bytes, flow_id: str) -> list[BatchItemResponse] | None:
         """None when every event is written, else what became of each; `Rejected` when nothing was sent."""
@@ -123,27 +123,26 @@ class Publisher:
             return None
         return await self._send_on(timeline, records, batch, deadline)
 
+    async def check(self, name: str, body: bytes) -> None:
+        """Refuse what `publish` would refuse before it sends anything; nothing is sent."""
+        entry = self._catalog.known(name) or await self._catalog.for_publishing(name)
+        builder = self._builder(entry.event_type)
+        await self._turns.take(builder.records_in_steps(body, "", self._parts.clock.now_ms()))
+
     def kept(self) -> set[str]:
         """The event types of which something is kept here."""
-        return {*self._builders, *self._counters}
+        return {*self._builders, *PUBLISHED.names}
 
     def forget(self, name: str) -> None:
         """The event type does not exist any more."""
         self._builders.pop(name, None)
-        if self._counters.pop(name, None) is not None:
-            PUBLISHED.remove(name)
+        PUBLISHED.forget(name)
 
     def _builder(self, event_type: EventType) -> RecordBuilder:
         builder = self._builders.get(event_type.name)
         if builder is None or builder.event_type is not event_type:
             builder = self._builders[event_type.name] = RecordBuilder(event_type)
         return builder
-
-    def _count(self, name: str, written: int) -> None:
-        counter = self._counters.get(name)
-        if counter is None:
-            counter = self._counters[name] = PUBLISHED.labels(name)
-        counter.inc(written)
 
     async def _send(self, name: str, records: Records, deadline: float) -> tuple[Timeline, RecordBatch]:
         while True:
@@ -174,7 +173,7 @@ class Publisher:
         if flight.late or proof is None or proof != self._parts.liveness.proof:
             await self._answer_for(timeline, batch)
         written = len(records.values) if batch.clean else batch.results()[0].count(RecordOutcome.WRITTEN)
-        self._count(name, written)
+        PUBLISHED.add(name, written)
         return timeline, batch
 
     async def _answer_for(self, timeline: Timeline, batch: RecordBatch) -> None:

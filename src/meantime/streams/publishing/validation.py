@@ -53,7 +53,9 @@ class Validation:
         if self._category == DATA:
             return event["data"], "#/data"
         if self._category == BUSINESS:
-            return {key: value for key, value in event.items() if key != "metadata"}, "#"
+            payload = event.copy()
+            del payload["metadata"]
+            return payload, "#"
         return event, "#"
 
 

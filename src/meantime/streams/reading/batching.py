@@ -3,7 +3,7 @@
 Pure, with the time as a parameter. A batch never spans two timelines. It is due when it has `batch_limit` events, when its
 timeline is over, or when the partition has been silent for the flush time; with nothing to say it is a keep-alive, which
 repeats the place reached. `Batcher` decides that for both kinds of streams; each kind says how many events may go out now
-and how its lines end.
+and how its lines end. A batch of an eager stream is due when there is anything, and ends where offsets have a gap.
 """
 
 import sys
@@ -83,6 +83,13 @@ class EventBuffer:
         if end == len(chunk.values):
             self._chunks.popleft()
         return chunk.first + end - 1
+
+    def take_neighbours(self, limit: int) -> EventBatch:
+        """Up to so many events of neighbouring offsets; there must be some."""
+        order, values = self._chunks[0].order, list[bytes]()
+        offset = self._take_from_first_chunk(limit, values)
+        self._forget(values)
+        return EventBatch(Cursor(order, offset), values)
 
     def _forget(self, values: list[bytes]) -> None:
         self._counts[0][1] -= len(values)
@@ -168,15 +175,19 @@ class Batcher(Generic[P]):
 
     def _lines_of(self, partition: P, now: float) -> list[bytes]:
         lines: list[bytes] = []
-        while (allowed := self.allowed) > 0 and partition.buffer.full(min(self.limits.batch_limit, allowed)):
+        while (allowed := self.allowed) > 0 and self._has_batch(partition.buffer, min(self.limits.batch_limit, allowed)):
             lines.append(self._batch(partition, now))
         if now - partition.sent_at >= self.limits.flush_for:
             send = partition.buffer.count and self.allowed > 0
             lines.append(self._batch(partition, now) if send else self._keep_alive(partition, now))
         return lines
 
+    def _has_batch(self, buffer: EventBuffer, limit: int) -> bool:
+        return buffer.count > 0 if self.limits.eager else buffer.full(limit)
+
     def _batch(self, partition: P, now: float) -> bytes:
-        batch = partition.buffer.take(min(self.limits.batch_limit, self.allowed))
+        take = partition.buffer.take_neighbours if self.limits.eager else partition.buffer.take
+        batch = take(min(self.limits.batch_limit, self.allowed))
         partition.note_sent(batch.cursor, len(batch.values), now)
         self.sent += len(batch.values)
         return line(partition.head, batch.cursor, self._tail(partition, batch.values), batch.values)

@@ -23,6 +23,8 @@ class StreamLimits:
     keep_alive_limit: int = 0
     written_at: bool = False
     """Whether lines say when their events were written."""
+    eager: bool = False
+    """Whether lines wait for nothing: what there is goes out, up to the limit, offset by offset without a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class GivenLimits:
     stream_timeout: int | None = None
     stream_keep_alive_limit: int | None = None
     written_at: bool = False
+    eager: bool = False
 
 
 def stream_limits(given: GivenLimits, spread: float) -> StreamLimits:
@@ -57,6 +60,7 @@ def stream_limits(given: GivenLimits, spread: float) -> StreamLimits:
         timeout_for=float(timeout_for),
         keep_alive_limit=given.stream_keep_alive_limit or 0,
         written_at=given.written_at,
+        eager=given.eager,
     )
 
 

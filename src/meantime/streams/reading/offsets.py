@@ -20,6 +20,7 @@ class PartitionState:
     oldest: Cursor
     newest: Cursor
     unconsumed: int | None = None
+    start_after: Cursor | None = None
 
 
 class OffsetLookups:
@@ -37,6 +38,11 @@ class OffsetLookups:
 
     async def ends(self, timeline: Timeline) -> list[int]:
         return await self._ask("ends", timeline, self._admin(timeline).end_offsets)
+
+    async def written_from(self, timeline: Timeline, at_ms: int) -> list[int]:
+        """The first offset of each partition that was written then or later; -1 where there is none."""
+        ask = partial(self._admin(timeline).offsets_from, written_from_ms=at_ms)
+        return await self._ask(f"written from {at_ms}", timeline, ask)
 
     async def _ask(
         self, what: str, timeline: Timeline, ask: Callable[[str, int], Coroutine[Any, Any, list[int]]]
@@ -76,6 +82,7 @@ class TimelineOffsets:
         self._lookups = lookups
         self._starts: dict[int, list[int]] = {}
         self._ends: list[int] | None = None
+        self._written_from: dict[tuple[int, int], list[int]] = {}
 
     async def end(self, partition: int) -> Cursor:
         return (await self._track(partition)).newest()
@@ -99,6 +106,21 @@ class TimelineOffsets:
         start = await self.readable(partition, place)
         return (await self._track(partition)).lag(start)
 
+    async def written_from(self, partition: int, at_ms: int) -> Cursor:
+        """The place before the first event that was written then or later; the end where there is none."""
+        for timeline in self.entry.timelines:
+            last = last_offset(timeline, partition)
+            if timeline.deleted or last == -1:
+                continue
+            key = timeline.order, at_ms
+            if key not in self._written_from:
+                self._written_from[key] = await self._lookups.written_from(timeline, at_ms)
+            offsets = self._written_from[key]
+            found = offsets[partition] if partition < len(offsets) else -1
+            if found >= 0 and (last is None or found <= last):
+                return await self.readable(partition, Cursor(timeline.order, found - 1))
+        return await self.end(partition)
+
     async def with_oldest(self, partition: int) -> PartitionTimelines:
         """The timelines of a partition, with its oldest available event known."""
         for timeline in self.entry.timelines:
@@ -110,10 +132,15 @@ class TimelineOffsets:
                 return known
         return await self._track(partition)
 
-    async def state(self, partition: int, consumed: Cursor | NamedPosition | None = None) -> PartitionState:
+    async def state(
+        self, partition: int, consumed: Cursor | NamedPosition | None = None, written_from_ms: int | None = None
+    ) -> PartitionState:
+        """With what is left to read after `consumed`, or of what was written from an instant on."""
         known = await self.with_oldest(partition)
-        unconsumed = None if consumed is None else await self.lag(partition, consumed)
-        return PartitionState(partition, known.oldest(), known.newest(), unconsumed)
+        start = None if written_from_ms is None else await self.written_from(partition, written_from_ms)
+        after = consumed if consumed is not None else start
+        unconsumed = None if after is None else await self.lag(partition, after)
+        return PartitionState(partition, known.oldest(), known.newest(), unconsumed, start)
 
     async def states(self, partitions: Iterable[int]) -> list[PartitionState]:
         return [await self.state(partition) for partition in partitions]

@@ -15,11 +15,13 @@ class ShiftedCursor:
     cursor: Cursor
 
 
-async def partition_states(reading: Reading, name: str, consumed: Sequence[GivenCursor] = ()) -> list[PartitionState]:
+async def partition_states(
+    reading: Reading, name: str, consumed: Sequence[GivenCursor] = (), written_from_ms: int | None = None
+) -> list[PartitionState]:
     """All partitions; those named in `consumed` also with what is left to read after it."""
     offsets = reading.offsets(await reading.catalog.entry(name))
     places = dict(_parsed(offsets, given) for given in consumed)
-    return [await offsets.state(p, places.get(p)) for p in range(offsets.entry.event_type.partitions)]
+    return [await offsets.state(p, places.get(p), written_from_ms) for p in range(offsets.entry.event_type.partitions)]
 
 
 async def partition_state(reading: Reading, name: str, partition: str, consumed: str | None = None) -> PartitionState:

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from prometheus_client import Counter, Gauge
+from prometheus_client import Gauge
 
 from meantime.errors import BadCursor, CursorsUnavailable, Unavailable
 from meantime.kafka.admin import Admins
 from meantime.kafka.consumer import written_at_ms
-from meantime.metrics import REGISTRY
+from meantime.metrics import REGISTRY, NamedCounter
 from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.cursors import Cursor, parse, parse_partition
 from meantime.streams.model import PartitionKey, Timeline
 from meantime.streams.reading.batching import StreamBatcher
 from meantime.streams.reading.consumer_slots import ConsumerSlots
 from meantime.streams.reading.event_source import EventSource, NodeReading, Received
+from meantime.streams.reading.lags import Lags
 from meantime.streams.reading.limits import StreamLimits
 from meantime.streams.reading.offsets import OffsetLookups, TimelineOffsets
 from meantime.streams.reading.tail import Tails
@@ -34,7 +35,8 @@ from meantime.tasks import TaskSet
 log = structlog.get_logger(__name__)
 
 OPEN_STREAMS = Gauge("meantime_streams_open", "Event streams open on this node.", registry=REGISTRY)
-STREAMED = Counter("meantime_events_streamed_total", "Events sent to readers.", ["event_type"], registry=REGISTRY)
+STREAMED = NamedCounter("meantime_events_streamed_total", "Events sent to readers.", "event_type")
+REGISTRY.register(STREAMED)
 
 MOST_CONSUMERS = 256
 """Kafka consumers of streams that are behind; when there are more such streams, they take turns."""
@@ -62,6 +64,7 @@ class Reading:
     ) -> None:
         self.catalog = catalog
         self._lookups = OffsetLookups(catalog, admins)
+        self.lags = Lags(catalog, admins, self._lookups)
         self._threads = threads
         self._max_streams = max_streams
         self._open = 0
@@ -152,7 +155,7 @@ class EventStream:
         self._batcher = batcher
         self._ends_at = _now() + limits.timeout_for
         self._cut_for = limits.timeout_for + GRACE_FOR
-        self._streamed = STREAMED.labels(name)
+        self._name = name
         self._closed = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -184,7 +187,7 @@ class EventStream:
         now = _now()
         for chunk in received.chunks:
             self._batcher.add(chunk.key, chunk.order, chunk.first, chunk.values, now)
-            self._streamed.inc(len(chunk.values))
+            STREAMED.add(self._name, len(chunk.values))
 
 
 async def starts(offsets: TimelineOffsets, cursors: Sequence[GivenCursor]) -> dict[int, Cursor]:

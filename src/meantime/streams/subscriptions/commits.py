@@ -5,22 +5,30 @@ from uuid import UUID
 
 from prometheus_client import Counter
 
-from meantime.errors import BadCursor, Invalid
+from meantime.errors import BadCursor, Forbidden, Invalid
 from meantime.metrics import REGISTRY
 from meantime.streams.cursors import Cursor, NamedPosition, partition_timelines
 from meantime.streams.model import PartitionKey
 from meantime.streams.subscriptions.model import GivenSubscriptionCursor, Subscription
 from meantime.streams.subscriptions.store import CommitResult, stored
+from meantime.streams.subscriptions.stream_ids import opened_with
 from meantime.streams.subscriptions.subscriptions import Subscriptions
 
 COMMITS = Counter("meantime_commits_total", "Cursors committed.", registry=REGISTRY)
 
 
 async def commit(
-    subscriptions: Subscriptions, subscription: Subscription, stream_id: str, given: Sequence[GivenSubscriptionCursor]
+    subscriptions: Subscriptions,
+    subscription: Subscription,
+    stream_id: str,
+    given: Sequence[GivenSubscriptionCursor],
+    key_id: str | None = None,
 ) -> list[bool]:
-    """Whether each cursor moved, in order. A stream that does not hold one of the partitions commits nothing."""
+    """Whether each cursor moved, in order. A stream that does not hold one of the partitions commits nothing, nor does
+    anybody with another key than the one that has opened it."""
     stream = _stream_id(stream_id)
+    if key_id is not None and not opened_with(stream, key_id):
+        await _refuse(subscriptions, subscription, stream)
     wanted = [await _checked(subscriptions, subscription, stream, place) for place in given]
     highest: dict[PartitionKey, Cursor] = {}
     for key, cursor in wanted:
@@ -31,6 +39,13 @@ async def commit(
             raise Invalid(f"stream {stream_id!r} does not hold {key[0]}:{key[1]}; nothing was committed")
         _tell(subscriptions, stream, key, highest[key], outcome)
     return _results(wanted, moved)
+
+
+async def _refuse(subscriptions: Subscriptions, subscription: Subscription, stream_id: UUID) -> None:
+    cursors = await subscriptions.store.cursors(subscription.id)
+    if any(committed.stream_id == stream_id for committed in cursors.values()):
+        raise Forbidden(f"stream {str(stream_id)!r} was opened with another key; nothing was committed")
+    raise Invalid(f"stream {str(stream_id)!r} holds no partition of this subscription; nothing was committed")
 
 
 def _stream_id(text: str) -> UUID:

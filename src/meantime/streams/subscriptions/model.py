@@ -61,6 +61,8 @@ class SubscriptionStreamOptions:
     max_uncommitted: int = 10
     commit_for: float = 60.0
     direct: frozenset[PartitionKey] | None = None
+    key_id: str | None = None
+    """The key that opens the stream, and that alone may commit what it sends."""
 
 
 @dataclass(frozen=True, slots=True)

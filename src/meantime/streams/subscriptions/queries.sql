@@ -36,6 +36,14 @@ SELECT pg_notify('meantime_subscriptions', id::text) FROM gone;
 SELECT event_type, partition, ord, committed_offset, stream_id, node_id FROM subscription_cursors
 WHERE subscription_id = %(id)s ORDER BY event_type, partition;
 
+-- name: all_cursors
+SELECT s.owning_application, s.consumer_group, c.event_type, c.partition, c.ord, c.committed_offset
+FROM subscription_cursors c JOIN subscriptions s ON s.id = c.subscription_id;
+
+-- name: unread_subscriptions
+SELECT * FROM subscriptions s
+WHERE NOT EXISTS (SELECT 1 FROM subscription_cursors c WHERE c.subscription_id = s.id);
+
 -- name: initialise_cursors
 -- Whoever comes first decides where a partition begins.
 INSERT INTO subscription_cursors (subscription_id, event_type, partition, ord, committed_offset)

@@ -77,6 +77,23 @@ class SubscriptionStore:
         rows = await self._database.fetch_all(self._queries["cursors"], {"id": id})
         return {(row["event_type"], row["partition"]): _committed(row) for row in rows}
 
+    async def all_cursors(self) -> list[tuple[str, str, PartitionKey, Cursor]]:
+        """Of all subscriptions that were ever read, each with its application and group."""
+        rows = await self._database.fetch_all(self._queries["all_cursors"])
+        return [
+            (
+                row["owning_application"],
+                row["consumer_group"],
+                (row["event_type"], row["partition"]),
+                Cursor(row["ord"], row["committed_offset"]),
+            )
+            for row in rows
+        ]
+
+    async def unread(self) -> list[Subscription]:
+        """Those that nobody has ever read."""
+        return [_subscription(row) for row in await self._database.fetch_all(self._queries["unread_subscriptions"])]
+
     async def initialise(self, id: UUID, places: Mapping[PartitionKey, Cursor]) -> None:
         await self._database.execute(self._queries["initialise_cursors"], {"id": id} | _arrays(places))
 

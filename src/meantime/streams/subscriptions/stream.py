@@ -1,11 +1,13 @@
 """One stream of a subscription: takes its share of the partitions, sends their events, and hands partitions on.
 
-    joined ──► takes, sends, hands over ──► ended by a limit, or its client has gone ──► waits for commits ──► left
-                     └──► commit timeout, reset, deleted, session lost ──────────────────────────────────────► left
+    joined ──► takes, sends, hands over ──► ended by a limit ──► waits for commits ──────────────► left
+                     ├──► its client has gone ──► lets others take its partitions ──► takes commits ──► left
+                     └──► commit timeout, reset, deleted, session lost ──────────────────────────► left
 
 A partition is handed on when everything that was sent from it is committed, or when the client has taken too long. Sending
 follows the client's speed; claims and deadlines are looked after beside it, so that a client which does not read keeps
-nothing. Whoever comes next goes on from the last commit.
+nothing. A client that has gone keeps nothing either: it can commit until somebody takes the partition, at most until its
+time is up. Whoever comes next goes on from the last commit.
 """
 
 import asyncio
@@ -65,7 +67,9 @@ class SubscriptionStream:
         self._attention = asyncio.Event()
         self._room = asyncio.Event()
         self._over = asyncio.Event()
+        self._complete = False
         self._client_gone = False
+        self._let_go = False
         self._last_line = b""
         self._log = log.bind(subscription=str(subscription.id), stream=str(id))
 
@@ -80,6 +84,7 @@ class SubscriptionStream:
                     self._attention.set()
                 yield b"".join(lines)
             if self._batcher.finished or now >= self._ends_at:
+                self._complete = True
                 yield b"".join(self._batcher.rest(now))
                 return
             await self._wait_for_more(min(self._batcher.due_at(now), self._ends_at) - now)
@@ -120,7 +125,7 @@ class SubscriptionStream:
             held = self._batcher.partitions.get(chunk.key)
             if held is not None:
                 held.buffer.append(chunk.order, chunk.first, chunk.values)
-                STREAMED.labels(chunk.key[0]).inc(len(chunk.values))
+                STREAMED.add(chunk.key[0], len(chunk.values))
 
     async def _skip_what_expired(self, key: PartitionKey) -> None:
         if key not in self._batcher.partitions:
@@ -207,6 +212,7 @@ class SubscriptionStream:
         self._judge(now)
         if self._over.is_set() or self._client_gone:
             await self._leave_registry()
+            await self._let_others_take()
         else:
             await self._follow_plan()
         for held in list(self._batcher.partitions.values()):
@@ -316,6 +322,14 @@ class SubscriptionStream:
             await self._registry.leave(sequence)
         for held in self._batcher.partitions.values():
             held.leaving = True
+
+    async def _let_others_take(self) -> None:
+        """Whose client went away in the middle waits for nobody: the partitions are free, though still committed from here
+        until another stream has one of them. A client that has read to the end of its stream commits after it."""
+        if self._client_gone and not self._complete and not self._let_go:
+            self._let_go = True
+            for key in self._batcher.partitions:
+                await self._registry.give_up(key, self.id)
 
     async def _until_attention(self) -> None:
         at = next_overdue_at(self._batcher.partitions, self._options.commit_for)

@@ -31,6 +31,7 @@ from meantime.streams.subscriptions.model import (
 )
 from meantime.streams.subscriptions.store import COMMITS_CHANNEL, SUBSCRIPTIONS_CHANNEL, SubscriptionStore
 from meantime.streams.subscriptions.stream import SubscriptionStream
+from meantime.streams.subscriptions.stream_ids import new_stream_id
 from meantime.streams.subscriptions.stream_registry import StreamRegistry
 from meantime.supervision import kept_running, supervised
 from meantime.tasks import TaskSet
@@ -119,7 +120,9 @@ class Subscriptions:
     async def open_stream(self, subscription: Subscription, options: SubscriptionStreamOptions) -> SubscriptionStream:
         self.reading.enter()
         try:
-            stream = SubscriptionStream(self, subscription, options, self.registry(subscription.id), uuid4())
+            stream = SubscriptionStream(
+                self, subscription, options, self.registry(subscription.id), new_stream_id(options.key_id)
+            )
             async with self.turn():
                 await self.initialised(subscription)
             await stream.join()
@@ -157,15 +160,19 @@ class Subscriptions:
     async def initialised(self, subscription: Subscription) -> dict[PartitionKey, Committed]:
         """The committed cursors; where a partition has none yet, it begins where the subscription says."""
         known = await self.store.cursors(subscription.id)
-        missing = [key for key in await self.keys(subscription) if key not in known]
-        if not missing:
+        if known.keys() >= set(await self.keys(subscription)):
             return known
-        given = dict(await self._parsed(subscription.event_types, subscription.initial_cursors))
-        usual = NamedPosition.END if subscription.read_from == "end" else NamedPosition.BEGIN
         lookups: dict[str, TimelineOffsets] = {}
-        places = {key: await self._initial(lookups, key, given.get(key, usual)) for key in missing}
+        beginnings = await self.beginnings(subscription)
+        places = {key: await self._initial(lookups, key, place) for key, place in beginnings.items() if key not in known}
         await self.store.initialise(subscription.id, places)
         return await self.store.cursors(subscription.id)
+
+    async def beginnings(self, subscription: Subscription) -> dict[PartitionKey, Cursor | NamedPosition]:
+        """Where whoever is the first to read a partition begins."""
+        given = dict(await self._parsed(subscription.event_types, subscription.initial_cursors))
+        usual = NamedPosition.END if subscription.read_from == "end" else NamedPosition.BEGIN
+        return {key: given.get(key, usual) for key in await self.keys(subscription)}
 
     async def reset(self, subscription: Subscription, cursors: Sequence[GivenSubscriptionCursor]) -> None:
         """Close all streams and move the cursors; what was not named stays where it is."""

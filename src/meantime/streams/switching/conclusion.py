@@ -6,16 +6,18 @@ simply begun again by the next node that finds the switch.
 """
 
 import time
+from contextlib import nullcontext
 
 import structlog
 from prometheus_client import Counter, Histogram
 
-from meantime.errors import BarrierTimeout, MeantimeError
+from meantime.errors import MeantimeError
 from meantime.metrics import REGISTRY
 from meantime.streams.switching.fault_points import passing
 from meantime.streams.switching.model import Switch, SwitchState
 from meantime.streams.switching.store import Superseded
 from meantime.streams.switching.tools import SwitchTools
+from meantime.streams.switching.trace import SwitchTrace
 
 log = structlog.get_logger(__name__)
 
@@ -39,21 +41,28 @@ async def conclude(tools: SwitchTools, switch: Switch, reason: str) -> Switch | 
         return None
 
 
-async def finish(tools: SwitchTools, switch: Switch, locked_at: float | None = None) -> Switch:
-    """After the commit: unlock, second bump, wait for all. A node that does not answer cannot undo it any more."""
-    version = await tools.steps.end(str(switch.id), switch.event_type)
-    log.info("switch_unlocked", event_type=switch.event_type, switch=str(switch.id), version=version)
-    passing("unlocked")
-    try:
-        await tools.barrier.wait_for(version, tools.options.barrier_for)
-    except BarrierTimeout as error:
-        log.warning("switch_done_without_some", event_type=switch.event_type, switch=str(switch.id), missing=error.missing)
-    stall_ms = None if locked_at is None else round((time.monotonic() - locked_at) * 1000, 2)
-    done = await tools.store.advance(switch, SwitchState.DONE, stall_ms=stall_ms, finished_at_ms=tools.clock.now_ms())
-    log.info("switch_done", event_type=switch.event_type, switch=str(switch.id), stall_ms=stall_ms)
+async def finish(tools: SwitchTools, switch: Switch, trace: SwitchTrace | None = None) -> Switch:
+    """After the commit: unlock, second bump, wait for all. A node that does not answer cannot undo it any more, and is not
+    waited for; least of all one that has not answered before. `trace` is had by who began the switch."""
+    with trace.phase("unlock") if trace else nullcontext():
+        version = await tools.steps.end(str(switch.id), switch.event_type)
+        log.info("switch_unlocked", event_type=switch.event_type, switch=str(switch.id), version=version)
+        passing("unlocked")
+        missing = await tools.barrier.missing_after(
+            version, tools.options.overtake_after, tools.options.barrier_for, without=switch.overtaken
+        )
+    if missing:
+        log.warning("switch_done_without_some", event_type=switch.event_type, switch=str(switch.id), missing=missing)
+    changes = {
+        "stall_ms": None if trace is None else round((time.monotonic() - trace.locked_at) * 1000, 2),
+        "overtaken": (*switch.overtaken, *missing),
+        "finished_at_ms": tools.clock.now_ms(),
+    }
+    done = await tools.store.advance(trace.on(switch) if trace else switch, SwitchState.DONE, **changes)
+    log.info("switch_done", event_type=switch.event_type, switch=str(switch.id), stall_ms=done.stall_ms)
     SWITCHES.labels("done").inc()
-    if stall_ms is not None:
-        SWITCH_STALL.observe(stall_ms / 1000)
+    if done.stall_ms is not None:
+        SWITCH_STALL.observe(done.stall_ms / 1000)
     return done
 
 

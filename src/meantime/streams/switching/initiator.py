@@ -1,16 +1,29 @@
 """The initiator's part of a switch, up to the commit: each step is written down, so that another node can conclude it.
 
-    prepare ──► lock + first bump ──┬──► all nodes acknowledge ──────┬──► snapshot ──► commit
+    prepare ──► lock + first bump ──┬──► nodes acknowledge ──────────┬──► snapshot ──► commit
                                     └──► quiet here: seal and prove ─┘
 
 Everything slow is done before the lock: the new topic is made, connections for the seal and its proof are opened. From the
 lock on publishers wait, so what can be done at the same time is. The seal needs nobody's acknowledgement: what a slow
 node still sends is taken before it or refused by it, and then sent on by that node. It is begun when this node's own
 publishers are out, because by then those of the others are too, as a rule, and nothing has to be sent twice.
+
+A node that is dead or frozen does not hold the others up: once the seal is proved, the switch goes on without those that
+have not acknowledged within `overtake_after`. Why that loses nothing, whenever such a node wakes up:
+- What it sent before the seal lies in the topic, and the end that the timeline is closed at is behind it. Kafka shows an
+  end only up to what all replicas in sync have; that there is nothing beyond it on the leader is proved, too, since a
+  record may be acknowledged to its sender later than the end was looked at. If that cannot be proved, all are waited for.
+- What it sends after the seal, or sends again, is refused by the seal. It then reads the timelines anew, and sends on.
+- It has not seen the lock, or sees it late: then its gate is closed until it has seen the end of the lock, too.
+- It acknowledges nothing by what it believes, only by what Kafka has said. The old topic is never opened again after the
+  commit; before the commit the switch has not happened.
+A forced switch leaves a topic that cannot be sealed, so it goes on without nobody.
 """
 
 import asyncio
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from operator import gt
 
@@ -21,6 +34,7 @@ from meantime.streams.model import EventType, Timeline
 from meantime.streams.switching.fault_points import passing
 from meantime.streams.switching.model import Switch, SwitchState, notice_of
 from meantime.streams.switching.tools import SwitchTools
+from meantime.streams.switching.trace import SwitchTrace
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +42,7 @@ SHOWS_ALL_WITHIN = 5.0
 
 
 class SwitchRun:
-    """One attempt. `locked_at` is on the monotonic clock, for measuring the stall."""
+    """One attempt."""
 
     def __init__(self, tools: SwitchTools, switch: Switch, event_type: EventType, active: Timeline) -> None:
         self._tools = tools
@@ -37,17 +51,22 @@ class SwitchRun:
         self._source = tools.catalog.storage(switch.old_storage_id)
         self._log = log.bind(event_type=switch.event_type, switch=str(switch.id))
         self._left_behind = False
+        self._version = 0
         self._seen_ends: list[int] = []
         self.switch = switch
-        self.locked_at = 0.0
+        self.trace = SwitchTrace()
 
     async def to_the_commit(self) -> Switch:
-        await self._prepare()
+        trace, store = self.trace, self._tools.store
+        with trace.phase("prepare"):
+            await self._prepare()
         passing("prepared")
         await self._lock()
-        ends = None if self._left_behind else await self._snapshot()
+        with trace.phase("snapshot"):
+            ends = None if self._left_behind else await self._final_snapshot()
         passing("sealed")
-        self.switch = await self._tools.store.commit(self.switch, self._active, ends, self._tools.clock.now_ms())
+        with trace.phase("commit"):
+            self.switch = await store.commit(trace.on(self.switch), self._active, ends, self._tools.clock.now_ms())
         self._log.info("switch_committed", new_topic=self.switch.new_topic, since_lock_ms=self._since_lock_ms())
         passing("committed")
         return self.switch
@@ -89,39 +108,63 @@ class SwitchRun:
 
     async def _lock(self) -> None:
         """The lock tells nodes whether it is forced in effect, not whether that was asked for."""
-        self.locked_at = time.monotonic()
+        self.trace.lock()
         notice = notice_of(replace(self.switch, force=self._left_behind))
-        version = await self._tools.steps.begin(str(self.switch.id), self.switch.event_type, notice)
-        self._log.info("switch_locked", version=version, since_lock_ms=self._since_lock_ms())
+        with self.trace.phase("lock"):
+            self._version = await self._tools.steps.begin(str(self.switch.id), self.switch.event_type, notice)
+        self._log.info("switch_locked", version=self._version, since_lock_ms=self._since_lock_ms())
         passing("locked")
         # Both come to their end, also when one fails: a seal that is still under way could not be taken back.
-        results = await asyncio.gather(self._acknowledged(version), self._seal(version), return_exceptions=True)
+        results = await asyncio.gather(self._acknowledged(), self._seal(), return_exceptions=True)
         for result in results:
             if result is not None:
                 raise result
 
-    async def _acknowledged(self, version: int) -> None:
-        await self._tools.barrier.wait_for(version, self._tools.options.barrier_for)
-        self._log.info("switch_acknowledged_by_all", version=version, since_lock_ms=self._since_lock_ms())
+    async def _acknowledged(self) -> None:
+        barrier, options = self._tools.barrier, self._tools.options
+        patience = math.inf if self._left_behind else options.overtake_after
+        with self.trace.phase("acknowledge"):
+            await barrier.missing_after(self._version, patience, options.barrier_for, seen=self._seen)
+        self._log.info("switch_acknowledged", version=self._version, since_lock_ms=self._since_lock_ms())
         passing("acknowledged")
 
-    async def _seal(self, version: int) -> None:
+    async def _seal(self) -> None:
         """Who was taken over finds out before it touches the topic."""
         self.switch, _ = await asyncio.gather(
-            self._tools.store.advance(self.switch, SwitchState.LOCKED),
-            self._tools.barrier.wait_here(version, self._tools.options.barrier_for),
+            self._tools.store.advance(self.trace.on(self.switch), SwitchState.LOCKED),
+            self._tools.barrier.wait_here(self._version, self._tools.options.barrier_for),
         )
         if self._left_behind:
             return
         sealer, topic = self._tools.sealer(self._source), self._active.topic
-        await sealer.seal_surveyed(topic, self.switch.old_settings)
-        self._log.info("switch_sealing", topic=topic, since_lock_ms=self._since_lock_ms())
-        self.switch, self._seen_ends, _ = await asyncio.gather(
-            self._tools.store.advance(self.switch, SwitchState.SEALED),
-            sealer.ends(topic, self._active.partitions),
-            sealer.prove(topic, self._active.partitions),
-        )
+        with self.trace.phase("seal"):
+            await sealer.seal_surveyed(topic, self.switch.old_settings)
+            self._log.info("switch_sealing", topic=topic, since_lock_ms=self._since_lock_ms())
+            self.switch, self._seen_ends, _ = await asyncio.gather(
+                self._tools.store.advance(self.trace.on(self.switch), SwitchState.SEALED),
+                sealer.ends(topic, self._active.partitions),
+                sealer.prove(topic, self._active.partitions),
+            )
         self._log.info("switch_proved", topic=topic, since_lock_ms=self._since_lock_ms())
+
+    async def _final_snapshot(self) -> tuple[int, ...]:
+        """With the seal proved. Who has acknowledged by now has been waited for; the others are overtaken, if nothing of
+        theirs can be behind the end."""
+        barrier, options = self._tools.barrier, self._tools.options
+        missing = await barrier.missing_after(self._version, 0, options.barrier_for, seen=self._seen)
+        ends = await self._snapshot()
+        if not missing:
+            return ends
+        if await self._tools.sealer(self._source).nothing_beyond(self._active.topic, ends):
+            self.switch = replace(self.switch, overtaken=tuple(missing))
+            self._log.warning("switch_overtakes", nodes=missing, since_lock_ms=self._since_lock_ms())
+            return ends
+        self._log.warning("switch_waits_for_all", nodes=missing, since_lock_ms=self._since_lock_ms())
+        await barrier.missing_after(self._version, math.inf, options.barrier_for, seen=self._seen)
+        return await self._snapshot()
+
+    def _seen(self, reached: Mapping[str, int]) -> None:
+        self.trace.reached(self._version, reached)
 
     async def _snapshot(self) -> tuple[int, ...]:
         """Where the sealed topic ends. A replica that has just become the leader may show less than the former one has
@@ -140,4 +183,4 @@ class SwitchRun:
         return ends
 
     def _since_lock_ms(self) -> float:
-        return round((time.monotonic() - self.locked_at) * 1000, 1)
+        return self.trace.since_lock_ms()

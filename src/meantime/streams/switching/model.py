@@ -38,6 +38,22 @@ class SwitchOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchPhase:
+    """A part of a switch that is over, and how long it took; acknowledging and sealing go on at the same time."""
+
+    name: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchAcknowledgement:
+    """When a node had acknowledged the lock: so many milliseconds after it was made."""
+
+    node: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     id: UUID
     event_type: str
@@ -56,6 +72,10 @@ class Switch:
     finished_at_ms: int | None = None
     stall_ms: float | None = None
     error: str | None = None
+    overtaken: tuple[str, ...] = ()
+    """The nodes that had not acknowledged the lock, or its end, when the switch went on."""
+    phases: tuple[SwitchPhase, ...] = ()
+    acknowledged: tuple[SwitchAcknowledgement, ...] = ()
 
     @property
     def running(self) -> bool:

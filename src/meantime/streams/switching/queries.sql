@@ -31,7 +31,7 @@ SELECT * FROM switches WHERE id = %(id)s;
 -- A step of the owner: refused when somebody has taken over.
 UPDATE switches
 SET state = %(state)s, old_settings = %(old_settings)s, stall_ms = %(stall_ms)s, error = %(error)s,
-    finished_at_ms = %(finished_at_ms)s
+    finished_at_ms = %(finished_at_ms)s, overtaken = %(overtaken)s, phases = %(phases)s, acknowledged = %(acknowledged)s
 WHERE id = %(id)s AND epoch = %(epoch)s AND state NOT IN ('done', 'failed')
 RETURNING *;
 
@@ -42,7 +42,8 @@ WHERE id = %(id)s AND epoch = %(epoch)s AND state NOT IN ('done', 'failed')
 RETURNING *;
 
 -- name: commit_switch
-UPDATE switches SET state = 'committed' WHERE id = %(id)s AND epoch = %(epoch)s AND state IN ('locked', 'sealed')
+UPDATE switches SET state = 'committed', overtaken = %(overtaken)s, phases = %(phases)s, acknowledged = %(acknowledged)s
+WHERE id = %(id)s AND epoch = %(epoch)s AND state IN ('locked', 'sealed')
 RETURNING *;
 
 -- name: last_failed_settings

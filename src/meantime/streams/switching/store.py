@@ -5,7 +5,7 @@ Every step is conditional on the epoch that its owner believes in; `Superseded` 
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from meantime.errors import Conflict, NotFound, UnknownReference
 from meantime.streams.catalog.store import Store
 from meantime.streams.model import Timeline
 from meantime.streams.switching.acknowledged import StoragePartition
-from meantime.streams.switching.model import Switch, SwitchOwner, SwitchState
+from meantime.streams.switching.model import Switch, SwitchAcknowledgement, SwitchOwner, SwitchPhase, SwitchState
 
 
 class Superseded(Exception):
@@ -83,7 +83,7 @@ class SwitchStore:
         """
         async with self._database.transaction() as connection:
             await self._lock_event_type(connection, switch.event_type)
-            cursor = await connection.execute(self._queries["commit_switch"], {"id": switch.id, "epoch": switch.epoch})
+            cursor = await connection.execute(self._queries["commit_switch"], _params(switch))
             row = await cursor.fetchone()
             if row is None:
                 raise Superseded
@@ -224,9 +224,19 @@ def _params(switch: Switch) -> dict[str, Any]:
         "finished_at_ms": switch.finished_at_ms,
         "stall_ms": switch.stall_ms,
         "error": switch.error,
+        "overtaken": list(switch.overtaken),
+        "phases": Jsonb([asdict(phase) for phase in switch.phases]),
+        "acknowledged": Jsonb([asdict(one) for one in switch.acknowledged]),
     }
 
 
 def _switch(row: Mapping[str, Any]) -> Switch:
-    fields = {name: row[name] for name in Switch.__slots__ if name not in ("owner", "state")}
-    return Switch(**fields, state=SwitchState(row["state"]), owner=SwitchOwner(row["owner"], row["owner_session"]))
+    made = ("owner", "state", "overtaken", "phases", "acknowledged")
+    return Switch(
+        **{name: row[name] for name in Switch.__slots__ if name not in made},
+        state=SwitchState(row["state"]),
+        owner=SwitchOwner(row["owner"], row["owner_session"]),
+        overtaken=tuple(row["overtaken"]),
+        phases=tuple(SwitchPhase(**one) for one in row["phases"]),
+        acknowledged=tuple(SwitchAcknowledgement(**one) for one in row["acknowledged"]),
+    )

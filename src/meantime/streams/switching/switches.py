@@ -118,7 +118,7 @@ class Switches:
         run = SwitchRun(self._tools, switch, entry.event_type, entry.active)
         try:
             await run.to_the_commit()
-            return await finish(self._tools, run.switch, run.locked_at)
+            return await finish(self._tools, run.switch, run.trace)
         except Exception as error:
             return await self._conclude_failed(run.switch, error)
 

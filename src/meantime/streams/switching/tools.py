@@ -18,10 +18,12 @@ from meantime.streams.switching.store import SwitchStore
 
 @dataclass(frozen=True, slots=True)
 class SwitchOptions:
-    """`barrier_for`: seconds that nodes have to acknowledge. `ask_dead_for`: seconds after which a storage that does not
+    """`barrier_for`: seconds that nodes have to acknowledge where all of them must. `overtake_after`: seconds after which a
+    switch goes on without those that have not, where it may. `ask_dead_for`: seconds after which a storage that does not
     answer is taken for dead by a forced switch."""
 
     barrier_for: float = 15.0
+    overtake_after: float = 0.3
     ask_dead_for: float = 3.0
 
 
