@@ -66,11 +66,15 @@ class TopicCatalog:
             return None
         return topic if topic and topic.topic_id == topic_id else None
 
+    def name_of(self, topic_id: int) -> str | None:
+        """As far as this node has had to do with the topic."""
+        return self._names.get(topic_id)
+
     async def all(self) -> list[Topic]:
         return await self._topic_store.all()
 
-    async def put(self, name: str, change: SettingsChange) -> tuple[Topic, bool]:
-        """Make a topic or change its settings: the topic as it is then, and whether it is new."""
+    async def put(self, name: str, change: SettingsChange) -> tuple[Topic, bool, bool]:
+        """Make a topic or change its settings: the topic as it is then, whether it is new, and whether anything changed."""
         check_identifier(name, "topic")
         check(change)
         for _ in range(8):
@@ -86,7 +90,8 @@ class TopicCatalog:
             if done:
                 self.forget(name)
                 self._notifications.send(TopicChanged(name))
-                return await self.reload(name), present is None
+                made = await self.reload(name)
+                return made, present is None, present is None or made.revision != present.revision
         raise Conflict(f"topic {name!r} is being changed by others")
 
     async def _check_dead_letter_topic(self, name: str, change: SettingsChange) -> None:

@@ -13,8 +13,8 @@ from meantime.database.statements import Rows
 from meantime.topics import rules
 from meantime.topics.instants import Instants
 from meantime.topics.merging import Merger
-from meantime.topics.meters import DELETED
-from meantime.topics.model import Due, LeaseClaim, MessageStage, Outcome, Position, Topic
+from meantime.topics.meters import METERS
+from meantime.topics.model import Due, LeaseClaim, MessageStage, Outcome, Position, RetryPolicy, Topic
 from meantime.topics.producing import OnArrival
 from meantime.topics.settling import key_of, settle
 from meantime.topics.storage.messages import NO_VERSION, HolderRow, Key, MessageStore
@@ -34,6 +34,7 @@ class Effects:
     finished: Callable[[int, int], None]
     """Called with a topic and how many of its messages were deleted by their holders."""
     move_dead_letters: Callable[[], Awaitable[int]]
+    """Returns when the dead are where they belong: their last holder finds them there."""
 
 
 class Holding:
@@ -51,18 +52,32 @@ class Holding:
         return await self._extensions.submit(self._rows(topic, consumer_id, claims, topic.settings.max_lease_ms))
 
     async def release(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim]) -> list[Outcome]:
-        """Give messages back: any consumer may lease them at another instant."""
-        return await self._releases.submit(self._rows(topic, consumer_id, claims, topic.settings.max_future_ms))
+        """Give messages back: any consumer may lease them at another instant, or where none is given when the topic's retry
+        policy says."""
+        for claim in claims:
+            rules.check_reason(claim.reason)
+        retry = rules.retry_policy(topic.settings)
+        return await self._releases.submit(self._rows(topic, consumer_id, claims, topic.settings.max_future_ms, retry))
 
     async def delete(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim]) -> list[Outcome]:
         """These messages are done."""
         return await self._deletions.submit([_row(topic, consumer_id, claim, _NO_INSTANT) for claim in claims])
 
-    def _rows(self, topic: Topic, consumer_id: str, claims: Sequence[LeaseClaim], limit_ms: int) -> list[HolderRow]:
-        """With the instants that are asked for, at most `limit_ms` ahead."""
-        now_ms = self._instants.now_ms(relative=any(claim.after_ms is not None for claim in claims))
+    def _rows(
+        self,
+        topic: Topic,
+        consumer_id: str,
+        claims: Sequence[LeaseClaim],
+        limit_ms: int,
+        retry: RetryPolicy | None = None,
+    ) -> list[HolderRow]:
+        """With the instants that are asked for, at most `limit_ms` ahead, or with the policy where none is."""
+        relative = any(claim.after_ms is not None or (retry is not None and claim.at_ms is None) for claim in claims)
+        now_ms = self._instants.now_ms(relative=relative)
         return [
-            _row(topic, consumer_id, claim, rules.consumer_instant(claim.at_ms, claim.after_ms, limit_ms, now_ms))
+            _row(topic, consumer_id, claim, _NO_INSTANT, retry)
+            if retry is not None and claim.at_ms is None and claim.after_ms is None
+            else _row(topic, consumer_id, claim, rules.consumer_instant(claim.at_ms, claim.after_ms, limit_ms, now_ms))
             for claim in claims
         ]
 
@@ -79,7 +94,7 @@ class Holding:
         return await settle(self._messages, self._clock, rows, self._apply_release, _explain_instant)
 
     async def _apply_release(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
-        timely = [row for row in rows if row.at_ms != _NO_INSTANT]
+        timely = [row for row in rows if row.at_ms != _NO_INSTANT or row.retry is not None]
         changed = await self._messages.release(timely, now_ms) if timely else []
         self._report(timely, {(row[0], row[1]): None for row in changed})
         for topic_id, message_id, version, at_ms, stage in changed:
@@ -96,8 +111,8 @@ class Holding:
     async def _apply_delete(self, rows: Sequence[HolderRow], now_ms: int) -> dict[Key, Outcome]:
         deleted = await self._messages.delete_held(rows, now_ms)
         self._report(rows, dict.fromkeys(deleted))
-        DELETED.inc(len(deleted))
         for topic_id, done in Counter(key[0] for key in deleted).items():
+            METERS.of(topic_id).deleted += done
             self._effects.finished(topic_id, done)
         return {key: Outcome(key[1], rules.OK) for key in deleted}
 
@@ -111,10 +126,13 @@ class Holding:
             self._effects.leases_changed(topic_id, consumer_id, leases)
 
 
-def _row(topic: Topic, consumer_id: str, claim: LeaseClaim, at_ms: int | None) -> HolderRow:
+def _row(
+    topic: Topic, consumer_id: str, claim: LeaseClaim, at_ms: int | None, retry: RetryPolicy | None = None
+) -> HolderRow:
     version = claim.version if claim.version is not None and 0 < claim.version < _INT4 else NO_VERSION
     at_ms = at_ms if at_ms is not None else _NO_INSTANT
-    return HolderRow(topic.topic_id, claim.id, version, consumer_id, at_ms, topic.settings.dedupe_ms)
+    dedupe_ms = topic.settings.dedupe_ms
+    return HolderRow(topic.topic_id, claim.id, version, consumer_id, at_ms, dedupe_ms, retry, claim.reason or "")
 
 
 def _explain(row: HolderRow, position: Position | None, now_ms: int) -> str:
@@ -129,7 +147,7 @@ def _explain_delete(row: HolderRow, position: Position | None, now_ms: int) -> s
 
 def _explain_instant(row: HolderRow, position: Position | None, now_ms: int) -> str:
     reason = _explain(row, position, now_ms)
-    return rules.INVALID_TIME if reason == rules.OK and row.at_ms == _NO_INSTANT else reason
+    return rules.INVALID_TIME if reason == rules.OK and row.at_ms == _NO_INSTANT and row.retry is None else reason
 
 
 def _done(rows: Rows) -> dict[Key, Outcome]:

@@ -11,6 +11,7 @@ every change names the version that it believes in.
     any ──delete──► GONE                      still known, so that the same id is not taken for a new message
 """
 
+from collections import Counter
 from enum import IntEnum
 
 import msgspec
@@ -23,6 +24,16 @@ class MessageStage(IntEnum):
     GONE = 3
 
 
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """When a message that is given back without an instant is due again: after `delay_ms`, then `factor` times as long with
+    every attempt, give or take the fraction `jitter`, `max_ms` at most."""
+
+    delay_ms: int = 1000
+    factor: float = 2.0
+    max_ms: int = 3_600_000
+    jitter: float = 0.1
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner of a topic can choose."""
 
@@ -33,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = 0
     dead_letter_topic: str | None = None
     dedupe_ms: int = 0
+    retry: RetryPolicy = RetryPolicy()
 
 
 class Topic(msgspec.Struct, frozen=True):
@@ -97,10 +109,61 @@ class Position(msgspec.Struct, frozen=True):
     created_for_ms: int
 
 
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """Why a consumer gave a message back."""
+
+    attempt: int
+    at_ms: int
+    consumer_id: str
+    reason: str
+
+
 class StoredMessage(Position, frozen=True):
+    """`dead_letter` and `history` (of failed attempts, the latest last) are JSON."""
+
     is_json: bool
     body: bytes
     dead_letter: str | None
+    history: str | None
+    schedule_version: int | None = None
+    """Of the schedule that made it."""
+
+
+class MessageFilter(msgspec.Struct, frozen=True):
+    """Which messages of a topic are meant: all conditions that are given, of `[from_ms, to_ms)` either or both. None of them
+    is all messages. `producer_group` is said by who asks, not by what they ask for."""
+
+    status: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    id_prefix: str | None = None
+    ids: tuple[str, ...] | None = None
+    producer_group: str | None = None
+
+
+class MessageRanges(msgspec.Struct, frozen=True):
+    """Where messages of a status stand: half-open ranges of instants of those that are free, leased or dead, and the stages
+    that leased ones are in."""
+
+    free: tuple[int, int]
+    leased: tuple[int, int]
+    leased_stages: tuple[int, ...]
+    dead: tuple[int, int]
+
+
+class MessagePlace(msgspec.Struct, frozen=True):
+    """A place in the order of instants."""
+
+    at_ms: int
+    bucket_id: int
+    id: str
+
+
+class BulkChange(msgspec.Struct, frozen=True):
+    """How many messages were changed, and how many were left alone because they had changed in the meantime."""
+
+    count: int
+    skipped: int = 0
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -117,16 +180,19 @@ class Lease(msgspec.Struct, frozen=True):
     is_json: bool
     body: bytes
     dead_letter: str | None
+    history: str | None = None
+    schedule_version: int | None = None
 
 
 class LeaseClaim(msgspec.Struct, frozen=True):
-    """One entry of a request by a consumer about a lease that it believes to hold. Extending and releasing need exactly one
-    of `at_ms` and `after_ms`."""
+    """One entry of a request by a consumer about a lease that it believes to hold. Extending needs exactly one of `at_ms`
+    and `after_ms`, releasing at most one; `reason` is why a message is released."""
 
     id: str
     version: int | None
     at_ms: int | None = None
     after_ms: int | None = None
+    reason: str | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -147,13 +213,15 @@ class Due(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-class Slot(msgspec.Struct, frozen=True):
-    """Half-open, from `from_ms`; how many messages stand in it."""
+class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Half-open, from `from_ms`; how many messages stand in it. `planned` are firings of schedules to come, which are no
+    messages yet; it is left out where there are none."""
 
     from_ms: int
     waiting: int
     processing: int
     available: int
+    planned: int = 0
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -161,6 +229,15 @@ class Counts(msgspec.Struct, frozen=True):
     processing: int
     available: int
     dead: int
+
+
+class TopicDepth(msgspec.Struct, frozen=True):
+    """`oldest_due_ms` is the instant of the message that is due for longest; None when nothing is."""
+
+    topic_id: int
+    name: str
+    counts: Counts
+    oldest_due_ms: int | None
 
 
 class Consumer(msgspec.Struct, frozen=True):
@@ -182,8 +259,14 @@ class ConsumerReport(msgspec.Struct, frozen=True):
     outstanding: int
 
 
-class Redriven(msgspec.Struct, frozen=True):
-    """`skipped` stayed: their topic is gone, or has a message of that id."""
+class Redriven(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`skipped` stayed, and `reasons` says how many of them why: `leased` by a consumer, `topic_gone` where they came from,
+    `id_taken` there, `not_a_dead_letter`."""
 
     moved: int
     skipped: int
+    reasons: dict[str, int] = {}
+
+    def __add__(self, other: "Redriven") -> "Redriven":
+        reasons = Counter(self.reasons) + Counter(other.reasons)
+        return Redriven(self.moved + other.moved, self.skipped + other.skipped, dict(reasons))

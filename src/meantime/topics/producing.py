@@ -16,7 +16,7 @@ from meantime.topics.catalog import TopicCatalog
 from meantime.topics.drafts import checked, relative
 from meantime.topics.instants import Instants
 from meantime.topics.merging import Merger, Sizes
-from meantime.topics.meters import CREATED
+from meantime.topics.meters import METERS
 from meantime.topics.model import (
     Created,
     Due,
@@ -84,7 +84,6 @@ class Producing:
         for message in messages:
             distinct.setdefault(message.id, message)
         created, present = await self._insert(topic_name, distinct)
-        CREATED.inc(len(created))
         return [
             Created(message.id, _CREATED, 1, message.at_ms, message.bucket_id)
             if message.id in created and distinct[message.id] is message
@@ -117,16 +116,22 @@ class Producing:
 
     def _announce(self, topic: Topic, messages: Sequence[NewMessage]) -> None:
         if messages:
+            METERS.of(topic.topic_id).created += len(messages)
             self._arrived(topic.topic_id, [Due(one.id, 1, one.bucket_id, one.at_ms) for one in messages])
 
     async def message(self, topic_name: str, message_id: str, group: str | None, consumer_id: str | None) -> StoredMessage:
         """For its owner, and for the consumer that holds its lease now."""
+        message = await self.any_message(topic_name, message_id)
+        if not rules.may_read(message, group, consumer_id, self._clock.now_ms()):
+            raise Forbidden("a message is read by its owner and by the holder of its lease")
+        return message
+
+    async def any_message(self, topic_name: str, message_id: str) -> StoredMessage:
+        """For operators, whoever owns it."""
         topic = await self._catalog.get(topic_name)
         message = await self._messages.message(topic, message_id) if is_identifier(message_id) else None
         if message is None or message.stage == MessageStage.GONE:
             raise _no_message(message_id, topic)
-        if not rules.may_read(message, group, consumer_id, self._clock.now_ms()):
-            raise Forbidden("a message is read by its owner and by the holder of its lease")
         return message
 
     async def messages(self, topic_name: str, group: str, after: str, limit: int) -> list[StoredMessage]:

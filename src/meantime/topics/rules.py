@@ -7,11 +7,17 @@ never replaces the check. The order of evaluation is part of the rules.
 from collections.abc import Sequence
 from zlib import crc32
 
+import msgspec
+
 from meantime.errors import Forbidden, Invalid
-from meantime.topics.model import MessageStage, Position, Settings
+from meantime.names import has_nul
+from meantime.readable import human
+from meantime.topics.model import MessageStage, Position, RetryPolicy, Settings
 
 MIN_AHEAD_MS = 5
 """A lease that ends sooner would be over before its holder gets it."""
+MOST_REASON = 1_000
+"""Characters of the reason for which a message is given back."""
 
 WAITING, PROCESSING, AVAILABLE, DEAD = "waiting", "processing", "available", "dead"
 OF_APPLICATIONS = ("retry", "dead", "periodic")
@@ -100,8 +106,26 @@ def position(at_ms: int | None, after_ms: int | None, settings: Settings, now_ms
     """Where the owner may put a message: within the topic's horizon."""
     wanted = instant(at_ms, after_ms, now_ms)
     if wanted > now_ms + settings.max_future_ms:
-        raise Invalid(f"the instant lies more than {settings.max_future_ms} ms ahead", max_future_ms=settings.max_future_ms)
+        raise Invalid(
+            f"the instant lies more than {human(settings.max_future_ms / 1000)} ahead, which is all that this topic takes",
+            max_future_ms=settings.max_future_ms,
+        )
     return wanted
+
+
+def retry_policy(settings: Settings) -> RetryPolicy:
+    """That of the topic; nothing goes beyond its horizon."""
+    return msgspec.structs.replace(settings.retry, max_ms=min(settings.retry.max_ms, settings.max_future_ms))
+
+
+def check_reason(reason: str | None) -> None:
+    """It is shown to whoever gets the message next, and stored with it."""
+    if reason and len(reason) > MOST_REASON:
+        raise Invalid(
+            f"reason has {len(reason)} characters; at most {MOST_REASON} are taken", field="reason", maximum=MOST_REASON
+        )
+    if reason and has_nul(reason):
+        raise Invalid("reason must not contain the character U+0000: it cannot be stored", field="reason")
 
 
 def consumer_instant(at_ms: int | None, after_ms: int | None, limit_ms: int, now_ms: int) -> int | None:

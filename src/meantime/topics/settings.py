@@ -1,5 +1,7 @@
 """The settings of a topic: their bounds, and what a change of them may be."""
 
+from typing import Any
+
 import msgspec
 
 from meantime.errors import Conflict, Invalid
@@ -17,6 +19,18 @@ BOUNDS = {
 }
 
 
+RETRY_BOUNDS = {"delay_ms": (0, YEAR_MS), "factor": (1, 100), "max_ms": (0, YEAR_MS), "jitter": (0, 1)}
+
+
+class RetryChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks for of the policy of retries; None keeps what is."""
+
+    delay_ms: int | None = None
+    factor: float | None = None
+    max_ms: int | None = None
+    jitter: float | None = None
+
+
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller asks for; None keeps what is."""
 
@@ -27,13 +41,19 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None = None
     dead_letter_topic: str | None = None
     dedupe_ms: int | None = None
+    retry: RetryChange | None = None
 
 
 def check(change: SettingsChange) -> None:
-    for name, (least, most) in BOUNDS.items():
-        value = getattr(change, name)
-        if value is not None and not least <= value <= most:
-            raise Invalid(f"{name} must be from {least} to {most}, not {value}", field=name, minimum=least, maximum=most)
+    for name, bounds in BOUNDS.items():
+        _check(getattr(change, name), name, *bounds)
+    for name, bounds in RETRY_BOUNDS.items():
+        _check(getattr(change.retry, name, None), f"retry.{name}", *bounds)
+
+
+def _check(value: float | None, name: str, least: int, most: int) -> None:
+    if value is not None and not least <= value <= most:
+        raise Invalid(f"{name} must be from {least} to {most}, not {value}", field=name, minimum=least, maximum=most)
 
 
 def applied(change: SettingsChange, present: Settings | None) -> Settings:
@@ -41,5 +61,11 @@ def applied(change: SettingsChange, present: Settings | None) -> Settings:
     before = present or Settings()
     if present and change.bucket_count not in (None, present.bucket_count):
         raise Conflict(f"bucket_count is {present.bucket_count} and cannot change", bucket_count=present.bucket_count)
-    wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+    wanted = _given(change)
+    if change.retry is not None:
+        wanted["retry"] = msgspec.structs.replace(before.retry, **_given(change.retry))
     return msgspec.structs.replace(before, **wanted)
+
+
+def _given(change: msgspec.Struct) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}

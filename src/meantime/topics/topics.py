@@ -13,18 +13,23 @@ from meantime.topics.catalog import TopicCatalog
 from meantime.topics.duties.dead_letters import DeadLetters
 from meantime.topics.duties.overload import OverloadForecast, Rates
 from meantime.topics.duties.purge import Purge
+from meantime.topics.duties.sending_back import SendingBack
 from meantime.topics.holding import Effects, Holding
 from meantime.topics.instants import Instants
 from meantime.topics.leasing.consumers import HEARTBEAT_EVERY, Consumers
 from meantime.topics.leasing.dispatcher import LeaseDispatcher
 from meantime.topics.leasing.dispatchers import LOOK_EVERY, LeaseDispatchers
 from meantime.topics.leasing.leasing import Leasing
-from meantime.topics.meters import DUTY_FAILURES
-from meantime.topics.producing import Producing
+from meantime.topics.meters import DUTY_FAILURES, METERS
+from meantime.topics.operating import Operating
+from meantime.topics.producing import OnArrival, Producing
 from meantime.topics.storage.counts import MessageCounts
+from meantime.topics.storage.depths import Depths
 from meantime.topics.storage.directory import ConsumerRegistry, NodeSession, TopicStore
+from meantime.topics.storage.filtered import FilteredMessages
 from meantime.topics.storage.messages import MessageStore
 from meantime.topics.storage.notifications import NotificationListener, Notifications
+from meantime.topics.storage.rates import RateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,24 @@ class Topics:
 
     catalog: TopicCatalog
     producing: Producing
+    operating: Operating
     leasing: Leasing
     holding: Holding
     counts: MessageCounts
     dead_letters: DeadLetters
+    sending_back: SendingBack
     clock: Clock
     messages: MessageStore
     consumers: Consumers
+    depths: Depths
+    arrived: OnArrival
+    """To be told of messages that somebody else has put into a topic."""
+    overload: OverloadForecast
+
+    async def measure(self) -> None:
+        """Look how deep the topics are, for the metrics."""
+        depths = await self.depths.look()
+        METERS.measured(depths, self.clock.now_ms())
 
 
 @asynccontextmanager
@@ -77,21 +93,26 @@ async def open_topics(
         )
         dispatchers = LeaseDispatchers(dispatcher, consumers, messages, counts, notifications, clock, node_id)
         dead_letters = DeadLetters(statements, catalog, clock, dispatchers.arrived, require_healthy)
-        effects = Effects(dispatchers.arrived, dispatchers.leases_changed, rates.finished, dead_letters.run_once)
+        move_dead_letters = partial(dead_letters.run_once, patient=True)
+        effects = Effects(dispatchers.arrived, dispatchers.leases_changed, rates.finished, move_dead_letters)
         topics = Topics(
             catalog=catalog,
             producing=Producing(catalog, messages, clock, instants, dispatchers.arrived),
+            operating=Operating(catalog, FilteredMessages(statements), messages, clock, instants, dispatchers.arrived),
             leasing=Leasing(catalog, messages, consumers, dispatchers, counts, clock),
             holding=Holding(messages, clock, instants, effects),
             counts=counts,
             dead_letters=dead_letters,
+            sending_back=SendingBack(statements, clock, dispatchers.arrived),
             clock=clock,
             messages=messages,
             consumers=consumers,
+            depths=Depths(statements, clock),
+            arrived=dispatchers.arrived,
+            overload=OverloadForecast(catalog, counts, rates, RateStore(statements, node_id), clock, options.forecast_every),
         )
         purge = Purge(statements, topic_store, registry, clock, require_healthy)
-        overload = OverloadForecast(catalog, counts, rates, options.forecast_every)
-        duties = [*_duties(topics, purge, overload, options), *_duties_of_leasing(dispatchers)]
+        duties = [*_duties(topics, purge, options), *_duties_of_leasing(dispatchers)]
         async with on_duty(duties, lambda name: DUTY_FAILURES.labels(name).inc()):
             try:
                 yield topics
@@ -107,11 +128,11 @@ def _duties_of_leasing(dispatchers: LeaseDispatchers) -> list[Duty]:
     ]
 
 
-def _duties(topics: Topics, purge: Purge, overload: OverloadForecast, options: TopicsOptions) -> list[Duty]:
+def _duties(topics: Topics, purge: Purge, options: TopicsOptions) -> list[Duty]:
     return [
         Duty("consumers", topics.consumers.run_once, HEARTBEAT_EVERY),
         Duty("consumers-changed", topics.consumers.refresh_if_outdated, 0.1),
         Duty("dead-letters", topics.dead_letters.run_once, options.dead_letters_every),
         Duty("purge", purge.run_once, options.purge_every, topics.catalog.deletion),
-        Duty("overload", overload.run_once, options.forecast_every),
+        Duty("overload", topics.overload.run_once, options.forecast_every),
     ]

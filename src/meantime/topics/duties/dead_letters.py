@@ -19,6 +19,7 @@ from meantime.database.queries import load
 from meantime.database.statements import Connection, Statements, rows_of
 from meantime.errors import Degraded, NotFound
 from meantime.topics.catalog import TopicCatalog
+from meantime.topics.meters import METERS
 from meantime.topics.model import Due, MessageStage, Redriven, Topic
 from meantime.topics.producing import OnArrival
 from meantime.topics.rules import bucket_of
@@ -62,24 +63,26 @@ class DeadLetters:
         self._require_healthy = require_healthy
         self._sql = load("meantime.topics.duties", "upkeep.sql")
 
-    async def run_once(self, limit: int = 500) -> int:
-        """Move all whose last lease has ended; how many there were. Mostly there are none, which one statement tells. A node
-        that does not trust its clock cannot tell which have ended."""
+    async def run_once(self, limit: int = 500, *, patient: bool = False) -> int:
+        """Move all whose last lease has ended; how many there were. Mostly there are none, which one statement tells. Who is
+        `patient` also waits for those that are being moved already. A node that does not trust its clock cannot tell which
+        have ended."""
         try:
             self._require_healthy()
         except Degraded:
             return 0
-        if not await self._statements.run(self._sql["dying"], {"now_ms": self._clock.now_ms(), "limit": 1}):
+        dying = self._sql["dying_patiently" if patient else "dying"]
+        if not await self._statements.run(dying, {"now_ms": self._clock.now_ms(), "limit": 1}):
             return 0
         try:
             async with self._statements.transaction() as connection:
-                return await self._move_batch(connection, limit)
+                return await self._move_batch(connection, dying, limit)
         except (UniqueViolation, LostRace):  # another node was quicker with one of them; the next turn sees that
             return 0
 
-    async def _move_batch(self, connection: Connection, limit: int) -> int:
+    async def _move_batch(self, connection: Connection, dying: str, limit: int) -> int:
         now_ms = self._clock.now_ms()
-        rows = await rows_of(connection, self._sql["dying"], {"now_ms": now_ms, "limit": limit})
+        rows = await rows_of(connection, dying, {"now_ms": now_ms, "limit": limit})
         expired = [
             _Expired(row[0], topic, row[2]) for row in rows if (topic := await self._catalog.by_id(row[1])) is not None
         ]
@@ -89,6 +92,8 @@ class DeadLetters:
         for transfer in transfers:
             if (transfer.from_topic.topic_id, transfer.id) in moved:
                 self._arrived(transfer.to_topic.topic_id, [Due(transfer.id, 1, transfer.bucket_id, now_ms)])
+        for one in expired:
+            METERS.of(one.topic.topic_id).dead += _spent(one)
         if expired:
             log.info(
                 "dead_letters_moved",
@@ -169,7 +174,10 @@ class DeadLetters:
         for transfer in transfers:
             if transfer.id in revived:
                 self._arrived(transfer.to_topic.topic_id, [Due(transfer.id, 1, transfer.bucket_id, now_ms)])
-        return Redriven(moved=len(revived), skipped=len(wanted) - len(revived))
+        gone = len(wanted) - len(transfers)
+        reasons = {"topic_gone": gone, "id_taken": len(transfers) - len(revived)}
+        reasons = {reason: count for reason, count in reasons.items() if count}
+        return Redriven(moved=len(revived), skipped=sum(reasons.values()), reasons=reasons)
 
     async def _targets(self, names: set[str]) -> dict[str, Topic]:
         found = await asyncio.gather(*(self._catalog.get(name) for name in sorted(names)), return_exceptions=True)

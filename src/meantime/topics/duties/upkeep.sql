@@ -1,10 +1,17 @@
 -- What duties do, in batches and without blocking others: rows that another transaction has locked are left for the next time.
 
--- name: dying
+-- fragment: over
 -- Last attempts whose lease is over.
 SELECT id, topic_id, attempts, lock_consumer_id, at_ms FROM topic_messages
 WHERE stage = 1 AND at_ms <= %(now_ms)s
-ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+ORDER BY at_ms LIMIT %(limit)s FOR UPDATE {others}
+
+-- name: dying
+{over others=SKIP LOCKED}
+
+-- name: dying_patiently
+-- The same, after whoever is moving some of them at this moment.
+{over others=}
 
 -- name: drop_forgotten
 -- Removes a deleted id from the topic that a dead letter of the same id goes to.
@@ -12,12 +19,15 @@ DELETE FROM topic_messages AS m USING unnest(%(topic_ids)s, %(ids)s) AS x (topic
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 3
 
 -- name: move_dead_letters
--- Same id, body and owner in another topic, with its history; the row itself moves, so its body does not.
+-- Same id, body and owner in another topic, with how it died; the row itself moves, so its body does not.
 UPDATE topic_messages AS m
 SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, version = 1, attempts = 0, stage = 0,
     lock_consumer_id = NULL,
     dead_letter = jsonb_build_object('topic', x.from_name, 'attempts', m.attempts,
         'last_consumer_id', split_part(m.lock_consumer_id, '/', 1), 'died_at_ms', m.at_ms)
+        || CASE WHEN m.history IS NULL THEN '{}'
+            ELSE jsonb_build_object('reason', m.history -> -1 -> 'reason', 'history', m.history) END,
+    history = NULL
 FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s, %(from_names)s)
      AS x (topic_id, id, to_topic, bucket_id, from_name)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.stage + 0 = 1
@@ -53,7 +63,8 @@ ORDER BY at_ms LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 -- Back to where it may be leased, from its first attempt on, without its history.
 UPDATE topic_messages AS m
 SET topic_id = x.to_topic, bucket_id = x.bucket_id, at_ms = %(now_ms)s, due_at_ms = NULL, attempts = 0, stage = 0,
-    version = CASE WHEN m.topic_id = x.to_topic THEN m.version + 1 ELSE 1 END, lock_consumer_id = NULL, dead_letter = NULL
+    version = CASE WHEN m.topic_id = x.to_topic THEN m.version + 1 ELSE 1 END, lock_consumer_id = NULL, dead_letter = NULL,
+    history = NULL
 FROM unnest(%(topic_ids)s, %(ids)s, %(to_topics)s, %(buckets)s) AS x (topic_id, id, to_topic, bucket_id)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id
   AND (m.topic_id = x.to_topic

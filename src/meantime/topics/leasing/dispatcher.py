@@ -31,7 +31,7 @@ from meantime.topics.catalog import TopicCatalog
 from meantime.topics.leasing.bucket_shares import BucketShares, assign
 from meantime.topics.leasing.prefetch import NEVER_MS, Upcoming
 from meantime.topics.leasing.receivers import LeaseStream, PendingPull, Receiver, demand_of, demands_of
-from meantime.topics.meters import LATENESS, LEASED
+from meantime.topics.meters import LATENESS, METERS
 from meantime.topics.model import Due, Lease, Topic
 from meantime.topics.rules import MIN_AHEAD_MS, interleave
 from meantime.topics.storage.messages import FIRST_MS, HolderRow, LeaseDemand, MessageStore, Window
@@ -236,7 +236,7 @@ class LeaseDispatcher:
         for receiver, _ in receivers:
             if isinstance(receiver, PendingPull):
                 receiver.tried = True
-        self._hand_over(leases, receivers, now_ms)
+        self._hand_over(topic, leases, receivers, now_ms)
         return len(leases)
 
     async def _take_due(self, topic: Topic, receivers: list[tuple[Receiver, int]], now_ms: int) -> list[Lease]:
@@ -291,7 +291,8 @@ class LeaseDispatcher:
         took = time.monotonic() - began
         self._full_scan_at = time.monotonic() + max(FULL_SCAN_EVERY, 20 * took)
 
-    def _hand_over(self, leases: Sequence[Lease], receivers: list[tuple[Receiver, int]], now_ms: int) -> None:
+    def _hand_over(self, topic: Topic, leases: Sequence[Lease], receivers: list[tuple[Receiver, int]], now_ms: int) -> None:
+        tally = METERS.of(topic.topic_id)
         shares: dict[str, list[Lease]] = {}
         for lease in leases:
             shares.setdefault(lease.consumer_id, []).append(lease)
@@ -302,7 +303,7 @@ class LeaseDispatcher:
             if mine and not receiver.offer(mine):
                 self._undeliverable += mine
             elif mine:
-                LEASED.labels("pull" if isinstance(receiver, PendingPull) else "push").inc(len(mine))
+                tally.lease(len(mine), pulled=isinstance(receiver, PendingPull))
                 self._account(receiver, mine)
 
     async def _release_undeliverable(self, topic: Topic) -> None:

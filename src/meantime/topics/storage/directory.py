@@ -9,7 +9,7 @@ import msgspec
 from meantime.database.arrays import int4s, texts
 from meantime.database.queries import load
 from meantime.database.statements import Statements
-from meantime.topics.model import Consumer, Settings, Topic
+from meantime.topics.model import Consumer, RetryPolicy, Settings, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class TopicStore:
 
     async def add(self, name: str, settings: Settings, now_ms: int) -> bool:
         """False when there is one of that name already."""
-        params = {"name": name, "now_ms": now_ms, **msgspec.structs.asdict(settings)}
+        params = {"name": name, "now_ms": now_ms, **_columns(settings)}
         return bool(await self._statements.run(self._sql["add_topic"], params))
 
     async def change(self, topic: Topic, settings: Settings) -> bool:
         """False when another node has changed it meanwhile."""
-        params = {"topic_id": topic.topic_id, "revision": topic.revision, **msgspec.structs.asdict(settings)}
+        params = {"topic_id": topic.topic_id, "revision": topic.revision, **_columns(settings)}
         return bool(await self._statements.run(self._sql["change_topic"], params))
 
     async def mark_deleted(self, name: str, now_ms: int) -> bool:
@@ -113,4 +113,9 @@ def _keys(keys: Sequence[ConsumerKey]) -> dict[str, Any]:
 
 def _topic(row: Sequence[Any]) -> Topic:
     topic_id, name, revision, *settings = row
-    return Topic(topic_id, name, revision, Settings(**dict(zip(Settings.__struct_fields__, settings, strict=True))))
+    found = dict(zip(Settings.__struct_fields__, settings, strict=True))
+    return Topic(topic_id, name, revision, Settings(**found | {"retry": msgspec.convert(found["retry"], RetryPolicy)}))
+
+
+def _columns(settings: Settings) -> dict[str, Any]:
+    return msgspec.structs.asdict(settings) | {"retry": msgspec.json.encode(settings.retry).decode()}

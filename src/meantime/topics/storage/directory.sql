@@ -2,19 +2,19 @@
 
 -- name: all_topics
 SELECT topic_id, name, revision, bucket_count, max_future_ms, max_lease_ms, max_body_bytes, max_attempts, dead_letter_topic,
-    dedupe_ms
+    dedupe_ms, retry
 FROM topics WHERE deleted_at_ms IS NULL ORDER BY name
 
 -- name: topic
 SELECT topic_id, name, revision, bucket_count, max_future_ms, max_lease_ms, max_body_bytes, max_attempts, dead_letter_topic,
-    dedupe_ms, deleted_at_ms
+    dedupe_ms, retry, deleted_at_ms
 FROM topics WHERE name = %(name)s
 
 -- name: add_topic
 INSERT INTO topics (name, revision, bucket_count, max_future_ms, max_lease_ms, max_body_bytes, max_attempts, dead_letter_topic,
-    dedupe_ms, created_at_ms)
+    dedupe_ms, retry, created_at_ms)
 VALUES (%(name)s, 1, %(bucket_count)s, %(max_future_ms)s, %(max_lease_ms)s, %(max_body_bytes)s, %(max_attempts)s,
-    %(dead_letter_topic)s, %(dedupe_ms)s, %(now_ms)s)
+    %(dead_letter_topic)s, %(dedupe_ms)s, %(retry)s, %(now_ms)s)
 ON CONFLICT (name) DO NOTHING
 RETURNING topic_id
 
@@ -22,7 +22,7 @@ RETURNING topic_id
 UPDATE topics
 SET revision = revision + 1, max_future_ms = %(max_future_ms)s, max_lease_ms = %(max_lease_ms)s,
     max_body_bytes = %(max_body_bytes)s, max_attempts = %(max_attempts)s, dead_letter_topic = %(dead_letter_topic)s,
-    dedupe_ms = %(dedupe_ms)s
+    dedupe_ms = %(dedupe_ms)s, retry = %(retry)s
 WHERE topic_id = %(topic_id)s AND revision = %(revision)s AND deleted_at_ms IS NULL
 RETURNING revision
 

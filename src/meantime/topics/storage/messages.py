@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from psycopg.errors import UniqueViolation
 
-from meantime.database.arrays import bools, byte_strings, int4s, int8s, texts
+from meantime.database.arrays import bools, byte_strings, float8s, int4s, int8s, texts
 from meantime.database.queries import load
 from meantime.database.statements import Rows, Statements
-from meantime.topics.model import Due, Lease, NewMessage, Position, StoredMessage, Topic
+from meantime.topics.model import Due, Lease, NewMessage, Position, RetryPolicy, StoredMessage, Topic
 
 Key = tuple[int, str]
 """(topic_id, id)"""
@@ -24,6 +24,9 @@ NO_VERSION = -1
 ANY_DRIFT_MS = 60_000
 """What is due by the clock of any node is due before this much later by the clock of any other."""
 ANY_VERSION = 0
+KEPT_REASONS = 10
+"""So many failed attempts of a message are remembered, the latest."""
+_NO_POLICY = RetryPolicy()
 
 
 class HolderRow(msgspec.Struct, frozen=True):
@@ -35,6 +38,9 @@ class HolderRow(msgspec.Struct, frozen=True):
     consumer_id: str
     at_ms: int = 0
     dedupe_ms: int = 0
+    retry: RetryPolicy | None = None
+    """When it is due again, in place of an instant."""
+    reason: str = ""
 
 
 class OwnerRow(msgspec.Struct, frozen=True):
@@ -165,7 +171,8 @@ class MessageStore:
 
     async def release(self, rows: Sequence[HolderRow], now_ms: int) -> Rows:
         """(topic_id, id, version, at_ms, stage) of those that were released."""
-        return await self._statements.run(self._sql["release"], _holders(rows, now_ms) | _instants(rows))
+        params = _holders(rows, now_ms) | _instants(rows) | _retries(rows)
+        return await self._statements.run(self._sql["release"], params)
 
     async def delete_held(self, rows: Sequence[HolderRow], now_ms: int) -> set[Key]:
         remembered = [row for row in rows if row.dedupe_ms > 0]
@@ -244,6 +251,18 @@ def _holders(rows: Sequence[HolderRow], now_ms: int) -> dict[str, Any]:
     return {"consumers": texts([row.consumer_id for row in rows]), **_keys(rows, now_ms)}
 
 
+def _retries(rows: Sequence[HolderRow]) -> dict[str, Any]:
+    policies = [row.retry or _NO_POLICY for row in rows]
+    return {
+        "delays_ms": int8s([policy.delay_ms for policy in policies]),
+        "factors": float8s([policy.factor for policy in policies]),
+        "longest_ms": int8s([policy.max_ms for policy in policies]),
+        "jitters": float8s([policy.jitter for policy in policies]),
+        "reasons": texts([row.reason for row in rows]),
+        "kept": KEPT_REASONS,
+    }
+
+
 def _owners(rows: Sequence[OwnerRow], now_ms: int) -> dict[str, Any]:
     return {"groups": texts([row.producer_group for row in rows]), **_keys(rows, now_ms)}
 
@@ -265,8 +284,8 @@ def _own_leases(rows: Rows, demand: LeaseDemand, now_ms: int) -> list[Lease]:
     """Of one consumer: what is the same for all was not asked for."""
     end_ms, consumer_id = now_ms + demand.lease_ms, demand.consumer_id
     leases = [
-        Lease(id, version, end_ms, due_ms, wished_ms, attempts, consumer_id, group, is_json, body, envelope)
-        for id, version, due_ms, wished_ms, attempts, group, is_json, body, envelope in rows
+        Lease(id, version, end_ms, due_ms, wished_ms, attempts, consumer_id, group, is_json, body, letter, history, schedule)
+        for id, version, due_ms, wished_ms, attempts, group, is_json, body, letter, history, schedule in rows
     ]
     leases.sort(key=attrgetter("due_at_ms"))
     return leases

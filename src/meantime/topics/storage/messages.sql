@@ -33,7 +33,7 @@ WHERE EXISTS (SELECT 1 FROM topics WHERE topic_id = %(topic_id)s AND revision = 
 ON CONFLICT (id, topic_id) DO UPDATE
 SET at_ms = excluded.at_ms, due_at_ms = NULL, created_for_ms = excluded.created_for_ms, version = 1, attempts = 0, stage = 0,
     is_json = excluded.is_json, producer_group = excluded.producer_group, lock_consumer_id = NULL, dead_letter = NULL,
-    body = excluded.body
+    history = NULL, body = excluded.body, schedule_version = NULL
 WHERE m.stage = 3 AND m.due_at_ms <= %(now_ms)s
 RETURNING m.id
 
@@ -66,7 +66,7 @@ WHERE id = ANY (ARRAY(
     ) AS due
     ORDER BY at_ms LIMIT %(limit)s
 )) AND topic_id + 0 = %(topic_id)s AND stage + 0 = 0 AND at_ms + 0 <= %(due_ms)s
-RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text
+RETURNING id, version, due_at_ms, created_for_ms, attempts, producer_group, is_json, body, dead_letter::text, history::text, schedule_version
 
 -- name: lease_due
 -- The hottest statement: what is due, to one consumer.
@@ -93,7 +93,7 @@ SET at_ms = %(now_ms)s + (%(leases_ms)s)[due.turn], due_at_ms = m.at_ms, lock_co
 FROM due
 WHERE m.id = due.id AND m.topic_id + 0 = %(topic_id)s AND m.stage + 0 = 0 AND m.at_ms + 0 <= %(due_ms)s
 RETURNING m.id, m.version, m.at_ms, m.due_at_ms, m.created_for_ms, m.attempts, m.lock_consumer_id, m.producer_group, m.is_json,
-    m.body, m.dead_letter::text
+    m.body, m.dead_letter::text, m.history::text, m.schedule_version
 
 -- name: lease_known
 -- What was prefetched, at its due moment, if its version still holds.
@@ -106,7 +106,7 @@ FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(leases_ms)s)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.version = x.version AND m.stage + 0 = 0
   AND m.at_ms + 0 <= %(now_ms)s
 RETURNING m.id, m.version, m.at_ms, m.due_at_ms, m.created_for_ms, m.attempts, m.lock_consumer_id, m.producer_group, m.is_json,
-    m.body, m.dead_letter::text
+    m.body, m.dead_letter::text, m.history::text, m.schedule_version
 
 -- name: upcoming
 -- What is or soon becomes due, without touching it: messages that wait, and leases that may run out.
@@ -143,7 +143,7 @@ WHERE EXISTS (
 -- name: held
 -- The leases that a returning consumer still has.
 SELECT id, version, at_ms, coalesce(due_at_ms, at_ms), created_for_ms, attempts, lock_consumer_id, producer_group, is_json, body,
-    dead_letter::text
+    dead_letter::text, history::text, schedule_version
 FROM topic_messages
 WHERE topic_id = %(topic_id)s AND at_ms > %(now_ms)s AND lock_consumer_id = %(consumer_id)s AND stage < 2
 ORDER BY due_at_ms
@@ -161,11 +161,22 @@ WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT 
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
 
 -- name: release
--- On its last attempt a message does not come back: it ends here, and the duty of dead letters finds it.
+-- For the instant that is given, or where there is none (0) for when the policy says: the more attempts, the later. On its last
+-- attempt a message does not come back: it ends here, and the duty of dead letters finds it. The latest reasons are kept.
 UPDATE topic_messages AS m
-SET due_at_ms = NULL, at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s ELSE greatest(x.at_ms, %(now_ms)s + 1) END,
-    lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1
-FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s) AS x (topic_id, id, version, consumer_id, at_ms)
+SET due_at_ms = NULL,
+    at_ms = CASE WHEN m.stage = 1 THEN %(now_ms)s
+        WHEN x.at_ms > 0 THEN greatest(x.at_ms, %(now_ms)s + 1)
+        ELSE %(now_ms)s + greatest(1, least(x.longest_ms, (1 + x.jitter * (2 * random() - 1))
+            * least(x.longest_ms, x.delay_ms * power(x.factor, least(greatest(m.attempts - 1, 0), 100))))::bigint) END,
+    lock_consumer_id = CASE WHEN m.stage = 1 THEN m.lock_consumer_id END, version = m.version + 1,
+    history = CASE WHEN x.reason = '' THEN m.history
+        ELSE CASE WHEN jsonb_array_length(m.history) >= %(kept)s THEN m.history - 0 ELSE coalesce(m.history, '[]') END
+            || jsonb_build_object('attempt', m.attempts, 'at_ms', %(now_ms)s, 'consumer_id', split_part(x.consumer_id, '/', 1),
+                'reason', x.reason) END
+FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(ats)s, %(delays_ms)s, %(factors)s, %(longest_ms)s,
+     %(jitters)s, %(reasons)s)
+     AS x (topic_id, id, version, consumer_id, at_ms, delay_ms, factor, longest_ms, jitter, reason)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.lock_consumer_id IS NOT DISTINCT FROM x.consumer_id
   AND m.version = x.version AND m.at_ms > %(now_ms)s AND m.stage + 0 < 2
 RETURNING m.topic_id, m.id, m.version, m.at_ms, m.stage
@@ -188,7 +199,7 @@ RETURNING topic_id, id
 -- name: mark_held
 -- The same where the topic remembers deleted ids, and who deleted them.
 UPDATE topic_messages AS m
-SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, dead_letter = NULL, body = '',
+SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, dead_letter = NULL, history = NULL, body = '',
     version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(consumers)s, %(forgets)s, %(knowns)s)
      AS x (topic_id, id, version, consumer_id, forget_ms, known_ms)
@@ -200,7 +211,8 @@ RETURNING m.topic_id, m.id
 -- By the owner; version 0 is any. A dead message starts again from its first attempt.
 UPDATE topic_messages AS m
 SET at_ms = x.at_ms, created_for_ms = x.at_ms, due_at_ms = NULL, lock_consumer_id = NULL, version = m.version + 1,
-    attempts = CASE WHEN m.stage = 0 THEN m.attempts ELSE 0 END, stage = 0
+    attempts = CASE WHEN m.stage = 0 THEN m.attempts ELSE 0 END, stage = 0,
+    history = CASE WHEN m.stage = 0 THEN m.history END
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(groups)s, %(ats)s) AS x (topic_id, id, version, producer_group, at_ms)
 WHERE m.topic_id + 0 = x.topic_id AND m.id = x.id AND m.producer_group IS NOT DISTINCT FROM x.producer_group
   AND (x.version = 0 OR m.version = x.version)
@@ -210,7 +222,7 @@ RETURNING m.topic_id, m.id, m.version, m.at_ms
 -- name: delete_owned
 -- By the owner; version 0 is any. It stays known, so that the same request again gets the same answer.
 UPDATE topic_messages AS m
-SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, lock_consumer_id = NULL, dead_letter = NULL, body = '',
+SET stage = 3, at_ms = x.forget_ms, due_at_ms = x.known_ms, lock_consumer_id = NULL, dead_letter = NULL, history = NULL, body = '',
     version = m.version + 1
 FROM unnest(%(topic_ids)s, %(ids)s, %(versions)s, %(groups)s, %(forgets)s, %(knowns)s)
      AS x (topic_id, id, version, producer_group, forget_ms, known_ms)
@@ -225,36 +237,34 @@ SELECT m.topic_id, m.id, m.at_ms, m.stage, m.version, m.attempts, m.bucket_id, m
 FROM unnest(%(topic_ids)s, %(ids)s) AS x (topic_id, id)
 JOIN topic_messages AS m ON m.topic_id + 0 = x.topic_id AND m.id = x.id
 
--- name: message
+-- fragment: stored
 SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
-    dead_letter::text
-FROM topic_messages WHERE id = %(id)s AND topic_id + 0 = %(topic_id)s
+    dead_letter::text, history::text, schedule_version
+FROM topic_messages
+
+-- name: message
+{stored}
+WHERE id = %(id)s AND topic_id + 0 = %(topic_id)s
 
 -- name: messages_of_group
 -- A group may own next to nothing of a topic or all of it; this statement is planned for the group that is asked for.
 SELECT * FROM (
     SELECT * FROM (
-        SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
-            dead_letter::text
-        FROM topic_messages
+        {stored}
         WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NULL
           AND due_at_ms IS NULL AND id > %(after)s AND stage < 3
         ORDER BY id LIMIT %(limit)s
     ) AS free
     UNION ALL
     SELECT * FROM (
-        SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
-            dead_letter::text
-        FROM topic_messages
+        {stored}
         WHERE producer_group = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NULL AND stage = 0
           AND due_at_ms IS NOT NULL AND at_ms <= %(soon_ms)s AND id > %(after)s
         ORDER BY id LIMIT %(limit)s
     ) AS due_at_once
     UNION ALL
     SELECT * FROM (
-        SELECT id, at_ms, stage, version, attempts, bucket_id, producer_group, lock_consumer_id, created_for_ms, is_json, body,
-            dead_letter::text
-        FROM topic_messages
+        {stored}
         WHERE producer_group || '' = %(producer_group)s AND topic_id = %(topic_id)s AND lock_consumer_id IS NOT NULL
           AND id || '' > %(after)s AND stage < 2
     ) AS leased
