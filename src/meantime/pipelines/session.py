@@ -1,7 +1,6 @@
 """A SparkSession with every jar and source in place, small enough to run beside everything else on one machine."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,8 @@ from meantime.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from meantime.stack.java.runtime import Java
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -32,6 +33,7 @@ DEFAULTS: Mapping[str, str] = {
 METASPACE = "-XX:MetaspaceSize=192m"
 """Room for Spark's classes. With a smaller initial metaspace Java makes two full garbage collections at the start."""
 
+LOCAL = "local[2]"
 CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
@@ -42,41 +44,59 @@ def session(
     memory: str = "1g",
     jvm: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
+    uses: Sequence[str] = (),
+    bundle: str | None = None,
 ) -> "SparkSession":
     """A session called `name`. Without `master` it is spark-submit's, `SPARK_MASTER`'s, or this machine with two threads;
-    `jvm` are options for the Java of the driver."""
+    `jvm` are options for the Java of the driver. `uses` are addresses that it will read and write: those of an object store
+    need more jars. `bundle` is what executors get the package from (`MEANTIME_BUNDLE`)."""
     # Every task imports this module, as part of its package, and has no use for what makes a session.
     require("spark", "meantime.pipelines", "pyspark")
     from pyspark.sql import SparkSession
 
     from meantime.pipelines.registering import register
-    from meantime.stack.java.archive import connector_path, spark_archive
+    from meantime.pipelines.spark.executors import executor_settings
+    from meantime.pipelines.spark.object_store import is_object_address, store_settings
+    from meantime.stack.java.archive import class_path, spark_archive
     from meantime.stack.java.jars import ensure_jars
-    from meantime.stack.java.runtime import find_java, spark_java_home
-    from meantime.stack.java.spark_home import session_home
+    from meantime.stack.java.runtime import find_java
 
+    chosen = master or os.environ.get("SPARK_MASTER")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    bundle = bundle or os.environ.get("MEANTIME_BUNDLE")
+    given = {**DEFAULTS, **executor_settings(chosen or LOCAL, bundle), **(settings or {})}
+    sets = ["spark"]
+    if any(map(is_object_address, uses)):
+        sets.append("s3")
+        given |= store_settings().for_spark()
     java = find_java()
-    os.environ.setdefault("JAVA_HOME", str(spark_java_home(java)))
-    os.environ.setdefault("SPARK_HOME", str(session_home()))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Sources run in processes of their own, which need the packages of this one.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    jars = sorted(ensure_jars("spark", java, lambda _: None).glob("*.jar"))
+    _prepare(java, chosen or LOCAL, bundle)
+    jars = [jar for one in sets for jar in sorted(ensure_jars(one, java, lambda _: None).glob("*.jar"))]
     builder = SparkSession.builder.appName(name).config("spark.jars", ",".join(map(str, jars)))
-    builder = builder.config("spark.driver.extraClassPath", connector_path())
+    builder = builder.config("spark.driver.extraClassPath", class_path(*sets))
     builder = builder.config("spark.driver.memory", memory)
     jvm_options = [METASPACE, *jvm, *spark_archive(java).options()]
     builder = builder.config("spark.driver.extraJavaOptions", " ".join(jvm_options))
-    chosen = master or os.environ.get("SPARK_MASTER")
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if chosen or not submitted:
-        builder = builder.master(chosen or "local[2]")
-    for key, value in {**DEFAULTS, **(settings or {})}.items():
+        builder = builder.master(chosen or LOCAL)
+    for key, value in given.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     if submitted:
         check_connector(spark, jars)
     return register(spark)
+
+
+def _prepare(java: "Java", master: str, bundle: str | None) -> None:
+    """The environment that Spark is started in."""
+    from meantime.pipelines.spark.executors import has_processes_of_its_own, prepare_environment
+    from meantime.stack.java.runtime import spark_java_home
+    from meantime.stack.java.spark_home import passing_home, session_home
+
+    os.environ.setdefault("JAVA_HOME", str(spark_java_home(java)))
+    if "SPARK_HOME" not in os.environ:
+        os.environ["SPARK_HOME"] = str(passing_home() if has_processes_of_its_own(master) else session_home())
+    prepare_environment(master, bundle)
 
 
 def check_connector(spark: "SparkSession", jars: Sequence[Path]) -> None:

@@ -1,7 +1,4 @@
-"""The message `Future` of a request, as any protobuf of the same shape writes it:
-
-message Future { string callBackTopic = 1; string callBackKey = 2; bytes callBack = 3; }
-"""
+"""The message `Future` of a request, as any protobuf of the same shape writes it. `future.proto` is for other clients."""
 
 from functools import cache
 from sys import intern
@@ -18,11 +15,14 @@ FIELDS = (
     ("callBackTopic", FieldDescriptorProto.TYPE_STRING),
     ("callBackKey", FieldDescriptorProto.TYPE_STRING),
     ("callBack", FieldDescriptorProto.TYPE_BYTES),
+    ("headers", FieldDescriptorProto.TYPE_STRING),
 )
+REPEATED = "headers"
 
 
 def encode(future: Future) -> bytes:
     message = _message()(callBackTopic=future.topic, callBackKey=future.key, callBack=future.callback)
+    message.headers.extend(future.headers)
     return bytes(message.SerializeToString())
 
 
@@ -32,7 +32,7 @@ def decode(value: bytes) -> Future | None:
         message = _message().FromString(value)
     except DecodeError:
         return None
-    return Future(intern(message.callBackTopic), message.callBackKey, message.callBack)
+    return Future(intern(message.callBackTopic), message.callBackKey, message.callBack, tuple(message.headers))
 
 
 @cache
@@ -40,7 +40,8 @@ def _message() -> Any:
     file = FileDescriptorProto(name="meantime/future.proto", package="meantime", syntax="proto3")
     future = file.message_type.add(name="Future")
     for number, (name, kind) in enumerate(FIELDS, start=1):
-        future.field.add(name=name, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL)
+        label = FieldDescriptorProto.LABEL_REPEATED if name == REPEATED else FieldDescriptorProto.LABEL_OPTIONAL
+        future.field.add(name=name, number=number, type=kind, label=label)
     pool = DescriptorPool()
     pool.Add(file)
     return GetMessageClass(pool.FindMessageTypeByName("meantime.Future"))

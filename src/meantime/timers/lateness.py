@@ -1,11 +1,13 @@
 """How late callbacks of the last minute were, counted by the millisecond; and how many there were of each topic."""
 
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 SLOT_MS = 10_000
 SLOTS = 6
 COARSE_ABOVE_MS = 10_000
+BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_000, 5_000, 30_000, 300_000)
 MOST_TOPICS = 50
 OTHER = "other"
 
@@ -13,6 +15,9 @@ OTHER = "other"
 class LatenessCounts:
     def __init__(self) -> None:
         self._slots: deque[tuple[int, Counter[int]]] = deque(maxlen=SLOTS)
+        self.buckets = [0] * (len(BOUNDS_MS) + 1)
+        """Since the process began: how many were not later than each bound, but later than the one before it."""
+        self.total_ms = 0
 
     def count(self, late_ms: list[int], now_ms: int) -> None:
         number = now_ms // SLOT_MS
@@ -20,6 +25,9 @@ class LatenessCounts:
             self._slots.append((number, Counter()))
         counts = self._slots[-1][1]
         counts.update(late if late < COARSE_ABOVE_MS else late - late % 1000 for late in late_ms)
+        for late in late_ms:
+            self.buckets[bisect_left(BOUNDS_MS, late)] += 1
+            self.total_ms += max(0, late)
 
     def counts(self, now_ms: int) -> dict[int, int]:
         oldest = now_ms // SLOT_MS - SLOTS

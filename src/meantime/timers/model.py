@@ -47,11 +47,12 @@ class TimerId(NamedTuple):
 
 
 class Future(NamedTuple):
-    """What is to be sent: the message of a request, decoded."""
+    """What is to be sent: the message of a request, decoded. `headers` go with it: name, value, name, value."""
 
     topic: str
     key: str
     callback: bytes
+    headers: tuple[str, ...] = ()
 
 
 class Record(NamedTuple):
@@ -91,6 +92,14 @@ class RefusedRequest:
 
 
 Request = SetRequest | CancelRequest | RefusedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class NewTimer:
+    """A timer that a caller of the API wants to be set."""
+
+    timer: TimerId
+    future: Future
 
 
 @dataclass(frozen=True, slots=True)

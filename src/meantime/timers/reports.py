@@ -31,6 +31,9 @@ class DispatcherReport(msgspec.Struct, frozen=True):
     """How many callbacks of the last minute were so many milliseconds late."""
     callbacks: dict[str, int] = {}
     """How many there were since the process began, by topic; topics beyond the first few are one."""
+    late_buckets: tuple[int, ...] = ()
+    """How many were late by how much since the process began, see `lateness.BOUNDS_MS`."""
+    late_total_ms: int = 0
 
 
 class LedgerReport(msgspec.Struct, frozen=True):

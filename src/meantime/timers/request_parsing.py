@@ -11,7 +11,8 @@ from msgspec import UNSET, Raw, UnsetType
 from meantime.errors import UNREADABLE, Invalid, Malformed
 from meantime.json_depth import is_shallow
 from meantime.names import check_identifier
-from meantime.timers.model import Future, TimerId, TimerLimits
+from meantime.readable import human
+from meantime.timers.model import Future, NewTimer, TimerId, TimerLimits
 from meantime.timers.rules import event_type_of, future_fault, make_token
 from meantime.unknown_fields import hint, misspelt
 
@@ -32,14 +33,6 @@ class TimerForm(msgspec.Struct, forbid_unknown_fields=True):
 
 TIMERS = "timers"
 KNOWN = {TIMERS, *(field.encode_name for field in msgspec.structs.fields(TimerForm))}
-
-
-@dataclass(frozen=True, slots=True)
-class NewTimer:
-    """A timer that may be set."""
-
-    timer: TimerId
-    future: Future
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ def _form(data: bytes | Raw) -> TimerForm:
 def _new_timer(form: TimerForm, now_ms: int, limits: TimerLimits) -> NewTimer:
     second = _second(form, now_ms)
     if second > now_ms // 1000 + limits.horizon_s:
-        raise Invalid(f"at most {limits.horizon_s} seconds ahead", field="at", horizon_s=limits.horizon_s)
+        raise beyond_horizon(limits)
     if not form.callback_topic:
         raise Invalid("callback_topic is missing", field="callback_topic")
     future = Future(form.callback_topic, form.callback_key or "", _callback(form))
@@ -111,6 +104,10 @@ def _new_timer(form: TimerForm, now_ms: int, limits: TimerLimits) -> NewTimer:
         raise Invalid("the callback into an event type must be a JSON object", field="callback")
     token = make_token(second) if form.token is None else check_identifier(form.token, "token")
     return NewTimer(TimerId(token, second), future)
+
+
+def beyond_horizon(limits: TimerLimits) -> Invalid:
+    return Invalid(f"a timer lies {human(limits.horizon_s)} ahead at most", field="at", horizon_s=limits.horizon_s)
 
 
 def callback_fault(reason: str) -> str:

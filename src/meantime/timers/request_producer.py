@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from meantime.errors import StorageUnavailable, TooLarge
-from meantime.kafka.settings import Storage
+from meantime.kafka.settings import ONE_AFTER_THE_OTHER, Storage
 from meantime.supervision import kept_running
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import timers_config
-from meantime.timers.model import TimerId
-from meantime.timers.request_parsing import NewTimer
+from meantime.timers.model import NewTimer, TimerId
 from meantime.timers.topics import REQUEST
 
 POLL_EVERY = 0.002
@@ -53,9 +52,7 @@ class RequestProducer:
 
     def connect(self, storage: Storage) -> None:
         own = {
-            "acks": "all",
-            "enable.idempotence": True,
-            "max.in.flight.requests.per.connection": 1,  # see kafka.producer: the first of two could be lost
+            **ONE_AFTER_THE_OTHER,
             "linger.ms": 2,
             "compression.type": "lz4",
             "message.timeout.ms": int(ANSWER_WITHIN * 1000),

@@ -6,7 +6,7 @@ with a guess.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import structlog
@@ -14,12 +14,13 @@ import structlog
 from meantime.clock import Clock
 from meantime.errors import AlreadyFired, Conflict, Degraded, Invalid, StorageUnavailable, Unavailable, UnknownTimer
 from meantime.names import check_identifier
+from meantime.timers.callback_targets import CallbackTargets
 from meantime.timers.ledger.store import LedgerStore
-from meantime.timers.model import LedgerEntry, TimerId, TimerState
+from meantime.timers.model import LedgerEntry, NewTimer, TimerId, TimerState
 from meantime.timers.options import TimersOptions
-from meantime.timers.request_parsing import NewTimers, callback_fault, parse_timers
+from meantime.timers.request_parsing import NewTimers, beyond_horizon, callback_fault, parse_timers
 from meantime.timers.request_producer import RequestProducer
-from meantime.timers.rules import OWNED_TOPIC, in_time, named_second
+from meantime.timers.rules import OWNED_TOPIC, future_fault, in_time, named_second
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,7 @@ class TimerRequests:
     """`adopted` are the topics of event types that have no name of ours; dispatchers refuse them, too."""
 
     def __init__(self, producer: RequestProducer, store: LedgerStore, clock: Clock, options: TimersOptions) -> None:
+        self.targets = CallbackTargets(options.events)
         self._producer = producer
         self._store = store
         self._clock = clock
@@ -43,7 +45,7 @@ class TimerRequests:
 
     async def set(self, body: bytes, require: Callable[[str], Awaitable[None]] | None = None) -> NewTimers:
         """Set all timers of a request body; returns when Kafka has them. `require` raises if the caller may not have this
-        topic called back."""
+        topic called back; only who may do it learns whether it is there."""
         asked = parse_timers(body, self._clock.now_ms(), self._limits)
         for topic in {new.future.topic for new in asked.timers}:
             if topic in self._adopted():
@@ -52,11 +54,25 @@ class TimerRequests:
                 await require(topic)
         if asked.relative:
             self._trusted()
+        await self.targets.check(asked)
         await self._producer.set(asked.timers)
         # Kafka has them, so they are set; the ledger will see them there if it cannot be told now.
         with suppress(StorageUnavailable):
             await self._store.note({new.timer for new in asked.timers})
         return asked
+
+    async def check(self, timer: NewTimer) -> None:
+        """Raise what is wrong with a callback, as far as that can be known now."""
+        fault = OWNED_TOPIC if timer.future.topic in self._adopted() else future_fault(timer.future, self._limits)
+        if fault is not None:
+            raise Invalid(callback_fault(fault), field="callback_topic")
+        await self.targets.check(NewTimers([timer], batch=False, relative=False))
+
+    async def set_all(self, timers: Sequence[NewTimer]) -> None:
+        """Set timers that were checked before; returns when Kafka has them."""
+        await self._producer.set(timers)
+        with suppress(StorageUnavailable):
+            await self._store.note({new.timer for new in timers})
 
     async def show(self, token: str, at: int | None = None) -> LedgerEntry:
         """What became of a timer."""
@@ -76,6 +92,8 @@ class TimerRequests:
             return _answer(timer, entry.state)
         if entry is None and second * 1000 <= self._clock.now_ms():
             raise UnknownTimer(f"timer {token!r} is unknown, and its second has passed")
+        if entry is None and second > self._clock.now_ms() // 1000 + self._limits.horizon_s:
+            raise beyond_horizon(self._limits)
         return await self._cancel(timer)
 
     async def load(self, start: int, end: int, step: int) -> list[tuple[int, int]]:

@@ -31,7 +31,7 @@ TOO_LARGE = "the request is too large"
 UNREADABLE = "the value is not a Future message"
 CALLBACK_TOO_LARGE = "the callback is too large"
 NO_TOPIC = "there is no callBackTopic"
-BAD_TOPIC = "the callBackTopic cannot be a Kafka topic or an event type"
+BAD_TOPIC = "the callBackTopic is neither the name of a Kafka topic nor event-type:<name>"
 RESERVED_TOPIC = "the callBackTopic is reserved"
 OWNED_TOPIC = "the callBackTopic belongs to a timeline: call back event-type:<name>"
 
@@ -148,14 +148,19 @@ def event_type_of(topic: str) -> str | None:
     return topic.removeprefix(EVENT_TYPE_PREFIX) if topic.startswith(EVENT_TYPE_PREFIX) else None
 
 
+def missing_topic(topic: str) -> str:
+    """Why nothing can be sent there."""
+    return f"there is no topic {topic!r} to call back"
+
+
 def place(record: Record) -> str:
     """The token of a request without one."""
     return f"{record.partition}-{record.offset}"
 
 
-def share_of(token: str, shares: int) -> int:
+def share_of(token: str | bytes, shares: int) -> int:
     """The partition of `timer-due` that a timer belongs to; the Spark job computes the same."""
-    return crc32(token.encode()) % shares
+    return crc32(token if isinstance(token, bytes) else token.encode()) % shares
 
 
 def make_token(second: int) -> str:

@@ -13,8 +13,9 @@ from meantime.coordination.election import Election
 from meantime.coordination.session import Session
 from meantime.errors import CoordinationLost, StorageUnavailable
 from meantime.metrics import REGISTRY
-from meantime.timers.lateness import CallbackCounts, quantile
+from meantime.timers.lateness import BOUNDS_MS, CallbackCounts, quantile
 from meantime.timers.ledger.store import LedgerStore
+from meantime.timers.meters import DISPATCHERS
 from meantime.timers.reports import (
     DispatcherReport,
     FuturesReport,
@@ -35,10 +36,6 @@ ROWS = Gauge("meantime_timers_futures_state_rows", "Rows that the Spark job keep
 SILENT = Gauge("meantime_timers_futures_age_seconds", "Time since the last micro-batch.", registry=REGISTRY)
 LAG = Gauge("meantime_timers_futures_lag", "Requests that the Spark job has not taken in.", registry=REGISTRY)
 HELD = Gauge("meantime_timers_held", "Timers that dispatchers hold.", registry=REGISTRY)
-LATE = Gauge("meantime_timers_lateness_seconds", "Lateness of the last minute.", ["quantile"], registry=REGISTRY)
-CALLBACKS = Gauge(
-    "meantime_timers_callbacks", "Callbacks since the dispatchers that run now began.", ["topic"], registry=REGISTRY
-)
 LEDGER = Gauge("meantime_timers_ledger", "The ledger's sums.", ["account"], registry=REGISTRY)
 
 
@@ -56,9 +53,19 @@ class FuturesStatus(msgspec.Struct, frozen=True):
     age_ms: int | None = None
 
 
+class LatenessBucket(msgspec.Struct, frozen=True):
+    """Callbacks that were at most `le_ms` late, and later than the bucket before; null is no bound."""
+
+    le_ms: int | None
+    count: int
+
+
 class LatenessStatus(msgspec.Struct, frozen=True):
+    """`p50` and `p99` of the last minute; `histogram` since these dispatchers began."""
+
     p50: int
     p99: int
+    histogram: tuple[LatenessBucket, ...] = ()
 
 
 class DispatcherStatus(msgspec.Struct, frozen=True):
@@ -122,11 +129,13 @@ class TimersMonitor:
         now_ms = self._clock.now_ms()
         totals, overdue = await self._store.totals(now_ms)
         booking = await self._store.reports(LedgerReport, now_ms - ALIVE_FOR_MS)
+        dispatchers = await self._store.reports(DispatcherReport, now_ms - ALIVE_FOR_MS)
+        DISPATCHERS.measured(dispatchers)
         lag = sum(reported.report.lag for reported in booking if isinstance(reported.report, LedgerReport))
         return TimersStatus(
             oscillator=await self._oscillator(now_ms),
             futures=_futures(await self._store.reports(FuturesReport, 0), now_ms),
-            dispatcher=_dispatchers(await self._store.reports(DispatcherReport, now_ms - ALIVE_FOR_MS)),
+            dispatcher=_dispatchers(dispatchers),
             ledger=LedgerStatus(
                 totals.requested,
                 totals.fired,
@@ -170,11 +179,18 @@ def _dispatchers(reports: list[Reported]) -> DispatcherStatus:
     late: Counter[int] = Counter()
     for report in found:
         late.update(report.lateness_ms)
-    lateness = LatenessStatus(quantile(late, 0.5), quantile(late, 0.99))
+    lateness = LatenessStatus(quantile(late, 0.5), quantile(late, 0.99), _histogram(found))
     callbacks = CallbackCounts()
     for report in found:
         callbacks.add(report.callbacks)
     return DispatcherStatus(len(found), sum(report.held for report in found), lateness, callbacks.counts())
+
+
+def _histogram(reports: list[DispatcherReport]) -> tuple[LatenessBucket, ...]:
+    bounds = (*BOUNDS_MS, None)
+    whole = [report.late_buckets for report in reports if len(report.late_buckets) == len(bounds)]
+    counts = [sum(each) for each in zip(*whole, strict=True)] or [0] * len(bounds)
+    return tuple(LatenessBucket(bound, count) for bound, count in zip(bounds, counts, strict=True))
 
 
 def export(status: TimersStatus) -> None:
@@ -185,10 +201,5 @@ def export(status: TimersStatus) -> None:
     SILENT.set((status.futures.age_ms or 0) / 1000)
     LAG.set(status.futures.lag or 0)
     HELD.set(status.dispatcher.held)
-    LATE.labels("0.5").set(status.dispatcher.lateness_ms.p50 / 1000)
-    LATE.labels("0.99").set(status.dispatcher.lateness_ms.p99 / 1000)
-    CALLBACKS.clear()
-    for topic, count in status.dispatcher.callbacks.items():
-        CALLBACKS.labels(topic).set(count)
     for account, amount in msgspec.structs.asdict(status.ledger).items():
         LEDGER.labels(account).set(amount or 0)

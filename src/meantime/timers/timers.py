@@ -40,18 +40,19 @@ async def open_timers(database: Database, session: Session, clock: Clock, option
     store = LedgerStore(database)
     async with AsyncExitStack() as opened:
         producer = await opened.enter_async_context(open_request_producer(options.limits.max_request_bytes + 65_536))
-        monitor = TimersMonitor(store, session, ELECTION, clock)
-        await opened.enter_async_context(kept_running(partial(_connect, producer, options), "timers storage"))
+        requests, monitor = TimerRequests(producer, store, clock, options), TimersMonitor(store, session, ELECTION, clock)
+        await opened.enter_async_context(kept_running(partial(_connect, producer, requests, options), "timers storage"))
         await opened.enter_async_context(kept_running(monitor.run, "timers monitor"))
-        yield Timers(TimerRequests(producer, store, clock, options), monitor)
+        yield Timers(requests, monitor)
 
 
-async def _connect(producer: RequestProducer, options: TimersOptions) -> None:
+async def _connect(producer: RequestProducer, requests: TimerRequests, options: TimersOptions) -> None:
     """Once it is known where timers live; a storage that cannot be used may be registered anew."""
     while True:
         storage = await options.storage()
         try:
             producer.connect(storage)
+            requests.targets.connect(storage)
             await topics_ready(admin_of(storage), options.topics)
         except StorageUnavailable as error:
             log.warning("timers_storage_unusable", error=error.detail)

@@ -7,16 +7,13 @@ of a range any more. So whatever offsets are missing in a batch held no event, a
 is told, counted and left behind.
 """
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 from msgspec.structs import replace
 
-from meantime.files import move_in
 from meantime.pipelines.archive.hold import ArchiveHold, archive_name, archived_timeline
 from meantime.pipelines.archive.journal import Journal, JournalEntry
 from meantime.pipelines.archive.json_schema import fields_type
@@ -24,6 +21,7 @@ from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout, curs
 from meantime.pipelines.event_types.native import frame
 from meantime.pipelines.event_types.ranges import advanced, between, lags
 from meantime.pipelines.spark.meters import StreamProgress, note_progress
+from meantime.pipelines.spark.places import Place, address_of, found, move_in, readable, remove_tree
 from meantime.sdk.client import Client
 from meantime.streams.cursors import Cursor
 
@@ -35,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    folder: Path
+    folder: Place
     max_rows: int = 1_000_000
     kafka: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of Kafka's Java client by storage."""
@@ -124,8 +122,8 @@ class Archiver:
 
     def _clear(self, plan: JournalEntry) -> None:
         """Removes what an interrupted attempt at this batch has left."""
-        shutil.rmtree(self.journal.staging, ignore_errors=True)
-        for file in self.journal.data.glob(f"date=*/hour=*/b{plan.number:010d}-*.parquet"):
+        remove_tree(self.journal.staging)
+        for file in found(self.journal.data, f"date=*/hour=*/b{plan.number:010d}-*.parquet"):
             file.unlink()
 
     def _write(self, layout: EventTypeLayout, plan: JournalEntry) -> int:
@@ -133,7 +131,7 @@ class Archiver:
         clusters = storages(self._client, {}, self._options.postgres)
         events = frame(self._spark, layout, borders, clusters, self._options.kafka)
         writer = _with_hours(events, self._fields).repartition("date", "hour").write.mode("overwrite")
-        writer.partitionBy("date", "hour").parquet(str(self.journal.staging))
+        writer.partitionBy("date", "hour").parquet(address_of(self.journal.staging))
         return sum(one.count for one in between(layout, *borders))
 
     def _publish(self, plan: JournalEntry) -> int:
@@ -141,11 +139,11 @@ class Archiver:
 
         """Move the files in; they are on the disk when this returns, because clean-up trusts the journal."""
         rows = 0
-        for number, file in enumerate(sorted(self.journal.staging.glob("date=*/hour=*/*.parquet"))):
-            rows += parquet.read_metadata(file).num_rows
+        for number, file in enumerate(found(self.journal.staging, "date=*/hour=*/*.parquet")):
+            rows += parquet.read_metadata(readable(file)).num_rows
             home = self.journal.data / file.parent.relative_to(self.journal.staging)
             move_in(file, home / f"b{plan.number:010d}-{number:04d}.parquet", self.journal.archive)
-        shutil.rmtree(self.journal.staging, ignore_errors=True)
+        remove_tree(self.journal.staging)
         return rows
 
 

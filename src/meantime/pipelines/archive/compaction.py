@@ -6,12 +6,21 @@ tells what is left to do. Between the last two steps, some milliseconds, a reade
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-from meantime.files import move_in, write_whole
 from meantime.pipelines.archive.journal import Journal
+from meantime.pipelines.spark.places import (
+    Place,
+    address_of,
+    again,
+    found,
+    move_in,
+    readable,
+    size_of,
+    writable,
+    write_whole,
+)
 
 LARGE = 128 << 20
 
@@ -28,15 +37,15 @@ def compact(journal: Journal, now: datetime) -> int:
     if last is None:
         return 0
     merged = 0
-    for hour in sorted(journal.data.glob("date=*/hour=*")):
-        files = [file for file in sorted(hour.glob("*.parquet")) if file.stat().st_size < LARGE]
+    for hour in found(journal.data, "date=*/hour=*"):
+        files = [file for file in found(hour, "*.parquet") if size_of(file) < LARGE]
         settled = [file for file in files if _number(file) <= last.number]
         if is_over(hour, now) and len(settled) > 1:
             merged += _merge(journal, settled)
     return merged
 
 
-def is_over(hour: Path, now: datetime) -> bool:
+def is_over(hour: Place, now: datetime) -> bool:
     begin = datetime.strptime(f"{hour.parent.name}/{hour.name}", "date=%Y-%m-%d/hour=%H").replace(tzinfo=UTC)
     return (now - begin).total_seconds() >= 3600
 
@@ -47,32 +56,32 @@ def finish(journal: Journal) -> None:
     if not file.exists():
         return
     intent = msgspec.json.decode(file.read_bytes(), type=CompactionIntent)
-    if Path(intent.new).exists():
+    if again(intent.new).exists():
         for old in intent.old:
-            Path(old).unlink(missing_ok=True)
+            again(old).unlink(missing_ok=True)
     file.unlink()
 
 
-def _merge(journal: Journal, files: Sequence[Path]) -> int:
+def _merge(journal: Journal, files: Sequence[Place]) -> int:
     import pyarrow as pa
     from pyarrow import parquet
 
     aside = journal.folder / "compacted.parquet"
-    tables = [parquet.ParquetFile(file).read() for file in files]
+    tables = [parquet.ParquetFile(readable(file)).read() for file in files]
     whole = pa.concat_tables(tables, promote_options="permissive").sort_by(
         [("partition", "ascending"), ("cursor", "ascending")]
     )
-    parquet.write_table(whole, aside, compression="zstd")
+    with writable(aside) as opened:
+        parquet.write_table(whole, opened, compression="zstd")
     new = files[0].with_name(f"c{_number(files[0]):010d}-{_number(files[-1]):010d}.parquet")
-    write_whole(
-        journal.folder / "compaction.intent", msgspec.json.encode(CompactionIntent([str(file) for file in files], str(new)))
-    )
+    intent = CompactionIntent([address_of(file) for file in files], address_of(new))
+    write_whole(journal.folder / "compaction.intent", msgspec.json.encode(intent))
     move_in(aside, new, journal.data)
     finish(journal)
     return len(files)
 
 
-def _number(file: Path) -> int:
+def _number(file: Place) -> int:
     """The batch that a file is of; of a compacted one, the last."""
     name = file.stem
     return int(name[1:11]) if name.startswith("b") else int(name.rpartition("-")[2])

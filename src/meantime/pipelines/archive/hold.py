@@ -6,12 +6,11 @@ all of its annotations, so of two archives that write at the same time one may u
 whenever it goes on, and puts its own right.
 """
 
-from pathlib import Path
 from uuid import uuid4
 
-from meantime.files import write_whole
 from meantime.pipelines.archive.journal import FOLDER
 from meantime.pipelines.event_types.layout import Cursors, EventTypeLayout
+from meantime.pipelines.spark.places import Place, write_whole
 from meantime.sdk.client import Client
 from meantime.sdk.model import EventType
 from meantime.streams.catalog.archive_hold import ARCHIVED_TIMELINE
@@ -23,7 +22,7 @@ def archived_timeline(layout: EventTypeLayout, reached: Cursors) -> int:
     return max((one.order for one in layout.timelines if one.closed and one.order < order), default=0)
 
 
-def archive_name(archive: Path) -> str:
+def archive_name(archive: Place) -> str:
     """The name of an archive, which stays when its folder is moved; made when it is first asked for."""
     file = archive / FOLDER / "name"
     if not file.exists():

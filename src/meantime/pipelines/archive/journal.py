@@ -6,12 +6,10 @@
 An entry is written in one step (a rename), and its cursors are where the next batch begins.
 """
 
-from pathlib import Path
-
 import msgspec
 
 from meantime.errors import Invalid
-from meantime.files import write_whole
+from meantime.pipelines.spark.places import Place, found, write_whole
 
 FOLDER = "_meantime"
 
@@ -30,7 +28,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    def __init__(self, archive: Path, event_type: str) -> None:
+    def __init__(self, archive: Place, event_type: str) -> None:
         self.archive = archive
         self.data = archive / f"event_type={event_type}"
         self.folder = archive / FOLDER / event_type
@@ -39,17 +37,17 @@ class Journal:
         self._plan = self.folder / "plan.json"
 
     def last(self) -> JournalEntry | None:
-        files = sorted(self.folder.glob("[0-9]*.json"))
+        files = found(self.folder, "[0-9]*.json")
         return self._read(files[-1]) if files else None
 
     def rows(self) -> int:
-        return sum(self._read(file).rows for file in self.folder.glob("[0-9]*.json"))
+        return sum(self._read(file).rows for file in found(self.folder, "[0-9]*.json"))
 
     def plan(self) -> JournalEntry | None:
         """What was begun and is not finished."""
-        found = self._read(self._plan) if self._plan.exists() else None
+        begun = self._read(self._plan) if self._plan.exists() else None
         last = self.last()
-        return None if found is None or (last and last.number >= found.number) else found
+        return None if begun is None or (last and last.number >= begun.number) else begun
 
     def begin(self, entry: JournalEntry) -> None:
         write_whole(self._plan, msgspec.json.encode(entry))
@@ -58,7 +56,7 @@ class Journal:
         write_whole(self.folder / f"{entry.number:010d}.json", msgspec.json.encode(entry))
         self._plan.unlink(missing_ok=True)
 
-    def _read(self, file: Path) -> JournalEntry:
+    def _read(self, file: Place) -> JournalEntry:
         try:
             return msgspec.json.decode(file.read_bytes(), type=JournalEntry)
         except msgspec.MsgspecError as error:

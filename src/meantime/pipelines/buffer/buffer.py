@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -24,10 +23,12 @@ from meantime.pipelines.buffer.inbound import GROUP, Inbound, start_inbound
 from meantime.pipelines.buffer.kafka_target import KafkaTarget, has_topic
 from meantime.pipelines.buffer.model import Endpoint, buffer_name
 from meantime.pipelines.buffer.outbound import Outbound, Target, run_until_stopped
+from meantime.pipelines.buffer.refused import RefusedFile
 from meantime.pipelines.event_types import postgres_storages  # noqa: F401 - both halves may need it
 from meantime.pipelines.event_types.layout import default_storage
 from meantime.pipelines.spark.broker import Broker, client_of
 from meantime.pipelines.spark.meters import BufferLateness
+from meantime.pipelines.spark.places import Place, address_of, lock_file
 from meantime.sdk.client import Client
 from meantime.stack.file_lock import file_lock
 
@@ -48,7 +49,7 @@ class BufferOptions:
     source: Endpoint
     target: Endpoint
     delay: float
-    checkpoint: Path
+    checkpoint: Place
     postgres: str | None = None
     starting: str = "begin"
     remember_for: float = 86_400.0
@@ -94,17 +95,18 @@ def _check_end(client: Client, end: Endpoint, option: str, postgres: str | None)
         )
 
 
-def target_of(client: Client, options: BufferOptions) -> Target:
+def target_of(client: Client, options: BufferOptions, refused: RefusedFile) -> Target:
     if options.target.is_event_type:
-        return EventTypeTarget(client, options.broker, options.target.name, options.checkpoint / "out")
+        return EventTypeTarget(client, options.broker, options.target.name, options.checkpoint / "out", refused)
     return KafkaTarget(default_storage(client, options.postgres), options.target.name, options.topic)
 
 
 def run_out(options: BufferOptions, stopping: Callable[[], bool], lateness: BufferLateness) -> None:
     broker = replace(options.broker, producer_group=GROUP)
     busy = f"another process runs the outbound half of {options.topic!r}"
-    with file_lock(options.checkpoint / "out.lock", busy=busy), client_of(broker) as client:
-        outbound = Outbound(client, options.topic, "buffer-out", target_of(client, options), lateness)
+    with file_lock(lock_file(options.checkpoint, "out.lock"), busy=busy), client_of(broker) as client:
+        refused = RefusedFile(options.checkpoint / "out" / "refused.ndjson", options.topic)
+        outbound = Outbound(client, options.topic, "buffer-out", target_of(client, options, refused), refused, lateness)
         run_until_stopped(outbound, stopping, once=options.once)
 
 
@@ -117,11 +119,12 @@ def run_in(spark: "SparkSession", options: BufferOptions, stopping: Callable[[],
         options.source,
         options.topic,
         round(options.delay * 1000),
-        str(options.checkpoint / "in"),
+        address_of(options.checkpoint / "in"),
         options.starting,
         postgres=options.postgres,
     )
-    with file_lock(options.checkpoint / "in.lock", busy=f"another process runs the inbound half of {options.topic!r}"):
+    busy = f"another process runs the inbound half of {options.topic!r}"
+    with file_lock(lock_file(options.checkpoint, "in.lock"), busy=busy):
         failures = 0
         while not stopping() and not _run_query(spark, inbound, options.once, stopping, failures):
             failures += 1

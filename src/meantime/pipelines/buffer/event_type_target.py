@@ -8,27 +8,23 @@ place that the event type has reached. After a crash the events since that place
           └── crash ──► what is found after the intent's place went out, the rest did not
 """
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
 
 import msgspec
-import structlog
 
 from meantime.errors import UNREADABLE, PublishFailed
-from meantime.files import write_whole
 from meantime.pipelines.buffer.model import BufferedRecord
+from meantime.pipelines.buffer.refused import RefusedFile
 from meantime.pipelines.event_types import http_reader
 from meantime.pipelines.event_types.layout import cursors, look_up, texts
 from meantime.pipelines.event_types.ranges import between
 from meantime.pipelines.spark.broker import Broker
+from meantime.pipelines.spark.places import Place, write_whole
 from meantime.sdk.client import Client
 
 MOST_BYTES = 4 << 20
-
-log = structlog.get_logger(__name__)
 
 
 class PublishIntent(msgspec.Struct, frozen=True):
@@ -49,12 +45,12 @@ class _Event(msgspec.Struct):
 
 
 class EventTypeTarget:
-    def __init__(self, client: Client, broker: Broker, event_type: str, folder: Path) -> None:
+    def __init__(self, client: Client, broker: Broker, event_type: str, folder: Place, refused: RefusedFile) -> None:
         self._client = client
         self._broker = broker
         self._event_type = event_type
         self._file = folder / "intent.json"
-        self._refused = folder / "refused.ndjson"
+        self._refused = refused
         folder.mkdir(parents=True, exist_ok=True)
         client.event_type(event_type)
 
@@ -86,15 +82,7 @@ class EventTypeTarget:
                 for value in values:
                     self._publish([value])
                 return
-            self._refuse(values[0], error.detail)
-
-    def _refuse(self, value: bytes, reason: str) -> None:
-        log.warning("event_refused", event_type=self._event_type, reason=reason)
-        line = msgspec.json.encode({"value": value.decode("utf-8", "replace"), "error": reason})
-        with self._refused.open("ab") as kept:
-            kept.write(line + b"\n")
-            kept.flush()
-            os.fsync(kept.fileno())
+            self._refused.keep(values[0], error.detail)
 
     def _marks_since(self, places: dict[str, str]) -> Counter[str]:
         layout = look_up(self._client, self._event_type)

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import msgspec
 
-from meantime.errors import Invalid
+from meantime.errors import UNREADABLE, Invalid
 from meantime.names import check_event_type
 
 EVENT_TYPE = "event-type:"
@@ -41,12 +41,12 @@ def buffer_name(source: Endpoint, target: Endpoint) -> str:
     return name if len(name) <= _LONGEST else f"buffer.{sha256(name.encode()).hexdigest()[:32]}"
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str
     value: bytes | None = None
 
 
-class BufferedRecord(msgspec.Struct, frozen=True):
+class BufferedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes are base64 in JSON; what is absent was null."""
 
     key: bytes | None = None
@@ -54,5 +54,9 @@ class BufferedRecord(msgspec.Struct, frozen=True):
     headers: list[Header] = []
 
 
-def decode_record(body: bytes) -> BufferedRecord:
-    return msgspec.json.decode(body, type=BufferedRecord)
+def decode_record(body: bytes) -> BufferedRecord | None:
+    """None for a message that the inbound half has not made."""
+    try:
+        return msgspec.json.decode(body, type=BufferedRecord)
+    except UNREADABLE:
+        return None

@@ -5,7 +5,8 @@
                 └ crash after: the list says what was published; it is deleted and not published again
 
 One batch at a time: the next one is published only when the last one is deleted, so the list never has to hold more than a
-batch. A target says which ids went out last (`published`), and takes records and ids in one step (`publish`).
+batch. A target says which ids went out last (`published`), and takes records and ids in one step (`publish`). A message that
+is no record of the buffer is kept aside, and holds nobody up.
 """
 
 import time
@@ -17,6 +18,7 @@ import structlog
 
 from meantime.errors import MeantimeError
 from meantime.pipelines.buffer.model import BufferedRecord, decode_record
+from meantime.pipelines.buffer.refused import RefusedFile
 from meantime.pipelines.spark.meters import BufferLateness
 from meantime.pipelines.topics.leases import HeldLease, delete, held_leases, take
 from meantime.sdk.client import Client
@@ -44,6 +46,7 @@ class Outbound:
     topic: str
     consumer_id: str
     target: Target
+    refused: RefusedFile
     lateness: BufferLateness = field(default_factory=BufferLateness)
     _in_doubt: set[str] = field(default_factory=set)
 
@@ -71,13 +74,25 @@ class Outbound:
 
     def send(self, batch: Sequence[HeldLease]) -> None:
         fresh = [one for one in batch if one.id not in self._in_doubt]
-        if fresh:
-            ids = [*(one.id for one in fresh), *self._in_doubt]
-            self.target.publish(ids, [decode_record(bytes(one.body)) for one in fresh])
+        records = self._records(fresh)
+        if records:
+            self.target.publish([*records, *self._in_doubt], list(records.values()))
             now_ms = self.client.now() * 1000
-            self.lateness.note([now_ms - one.created_for_ms for one in fresh])
-            self._in_doubt |= {one.id for one in fresh}
+            self.lateness.note([now_ms - one.created_for_ms for one in fresh if one.id in records])
+            self._in_doubt |= records.keys()
         self._forget(batch)
+
+    def _records(self, leases: Sequence[HeldLease]) -> dict[str, BufferedRecord]:
+        """By id, those that are records."""
+        records = {}
+        for one in leases:
+            body = bytes(one.body) if one.body_b64 is None else one.body_b64
+            record = decode_record(body) if one.body_b64 is None else None
+            if record is None:
+                self.refused.keep(body, f"message {one.id!r} of {one.producer_group!r} is no record of this buffer")
+            else:
+                records[one.id] = record
+        return records
 
     def _forget(self, batch: Sequence[HeldLease]) -> None:
         """Delete by lease; what a lease no longer covers, as the owner."""
@@ -88,7 +103,7 @@ class Outbound:
 
     def _release(self, batch: Sequence[HeldLease]) -> None:
         if batch:
-            self.client.release_leases(self.topic, self.consumer_id, batch)
+            self.client.release_leases(self.topic, self.consumer_id, batch, after=0)
 
 
 def run_until_stopped(outbound: Outbound, stopping: Callable[[], bool], *, once: bool = False) -> None:

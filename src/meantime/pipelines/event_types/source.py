@@ -14,6 +14,7 @@ from meantime.kafka.settings import Storage
 from meantime.pipelines.event_types.layout import EventTypeLayout, cursors, look_up, storages, texts
 from meantime.pipelines.event_types.ranges import Range, advanced, between, tasks
 from meantime.pipelines.spark.broker import client_of
+from meantime.pipelines.spark.causes import cause_first
 from meantime.pipelines.spark.options import BEGIN, END, EventsOptions, events_options
 from meantime.sdk.instants import unix_ms
 from meantime.streams.cursors import Cursor, parse_partition
@@ -25,6 +26,7 @@ COLUMNS = "event string, partition string, offset bigint, cursor string, timelin
 CLOCKS_DIFFER_BY_MS = 60_000
 
 
+@cause_first
 class EventsSource(datasource.DataSource):
     """The data source that Spark loads. `defaults` is what `register` found on the driver."""
 
@@ -76,6 +78,7 @@ def _read(settings: EventsOptions, part: EventsPartition) -> Iterator[Any]:
     return kafka_reader.read(part.storage, part.ranges)
 
 
+@cause_first
 class EventsBatchReader(datasource.DataSourceReader):
     """Spark's filter pushdown is not used: in 4.2 a frame keeps the filters that were pushed for another frame made of it,
     and silently lacks rows. The options `partitions`, `written_from` and `written_until` say what need not be read."""
@@ -124,6 +127,7 @@ class EventsBatchReader(datasource.DataSourceReader):
         return _read(self._settings, partition)
 
 
+@cause_first
 class EventsStreamReader(datasource.DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{partition: cursor}`."""
 

@@ -1,4 +1,5 @@
-"""The load to come: topics and timers slot by slot, beside rates of the past and the capacity that consumers have shown.
+"""The load to come: topics and timers slot by slot, with what schedules will add, beside rates of the past and the capacity
+that consumers have shown.
 
 The future comes from the API; past rates are counted in the archive, by the hour; a topic's capacity is the rate that its
 consumers have reached, as nodes measure it, unless one is given.
@@ -7,11 +8,11 @@ consumers have reached, as nodes measure it, unless one is given.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
 from meantime.errors import Invalid, NotFound
+from meantime.pipelines.spark.places import Place, address_of, found, readable
 from meantime.sdk.client import Client
 from meantime.sdk.messages import Slot
 
@@ -56,7 +57,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 def forecast(
-    client: Client, topics: Sequence[str], span: tuple[float, float, float], capacity: float | None, archive: Path | None
+    client: Client, topics: Sequence[str], span: tuple[float, float, float], capacity: float | None, archive: Place | None
 ) -> Forecast:
     """`span` is begin, length and step in seconds; without topics, all topics and the timers."""
     begin, ahead, step = span
@@ -102,19 +103,19 @@ def _timers(client: Client, begin: float, ahead: float, step: float, capacity: f
         slots = client.timer_load(begin, begin + ahead, step)
     except NotFound:
         return []
-    return [Series(TIMERS, [slot.pending for slot in slots], capacity)]
+    return [Series(TIMERS, [slot.total for slot in slots], capacity)]
 
 
-def _past(archive: Path) -> Iterator[Past]:
+def _past(archive: Place) -> Iterator[Past]:
     from pyarrow import parquet
 
     if not archive.is_dir():
-        raise Invalid(f"--archive: there is no archive in {archive}", option="archive")
-    for folder in sorted(archive.glob("event_type=*")):
+        raise Invalid(f"--archive: there is no archive in {address_of(archive)}", option="archive")
+    for folder in found(archive, "event_type=*"):
         hours: dict[str, int] = {}
-        for file in folder.glob("date=*/hour=*/*.parquet"):
+        for file in found(folder, "date=*/hour=*/*.parquet"):
             hour = f"{file.parent.parent.name}/{file.parent.name}"
-            hours[hour] = hours.get(hour, 0) + parquet.read_metadata(file).num_rows
+            hours[hour] = hours.get(hour, 0) + parquet.read_metadata(readable(file)).num_rows
         yield past_of(folder.name.partition("=")[2], hours)
 
 

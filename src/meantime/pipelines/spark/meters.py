@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ROWS = Counter("meantime_pipeline_rows_total", "Rows that a pipeline has read.", ["pipeline"], registry=REGISTRY)
 RATE = Gauge("meantime_pipeline_rows_per_second", "Rows per second of the last batch.", ["pipeline"], registry=REGISTRY)
 BATCH = Gauge("meantime_pipeline_batch_seconds", "Duration of the last batch.", ["pipeline"], registry=REGISTRY)
+REFUSED = Counter(
+    "meantime_pipeline_refused_total", "What a buffer could not pass on, and has kept.", ["pipeline"], registry=REGISTRY
+)
 LATE = Histogram(
     "meantime_pipeline_lateness_seconds",
     "From the instant of a message to its record in the target of a buffer.",
@@ -76,6 +79,5 @@ def note_progress(progress: StreamProgress) -> None:
     RATE.labels(name).set(progress.processed_rows_per_second or 0.0)
     BATCH.labels(name).set(progress.batch_duration / 1000)
     if progress.num_input_rows:
-        log.info(
-            "batch_done", pipeline=name, batch=progress.batch_id, rows=progress.num_input_rows, ms=progress.batch_duration
-        )
+        rows, took_ms = progress.num_input_rows, progress.batch_duration
+        log.info("batch_done", pipeline=name, batch=progress.batch_id, rows=rows, took_ms=took_ms)

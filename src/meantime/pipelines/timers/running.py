@@ -31,6 +31,8 @@ CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 """Requests pass through Java by the thousand, so there is little for it to be fast at. Compiling thoroughly what plans a
 micro-batch took as long as all tasks together."""
+SMALL_HEAP = ("-Xms64m", "-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40", "-XX:-UsePerfData")
+"""Java gives back what a burst has taken, and does not begin with a sixty-fourth of the machine's memory."""
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Of the two ways that Spark has to write checkpoints, on a local disk the usual one starts a program for each file."""
 
@@ -53,6 +55,7 @@ class Engine:
     memory: str = "1g"
     partitions: int = 2
     nice: int = 10
+    bundle: str | None = None
 
 
 async def run_futures(
@@ -79,7 +82,16 @@ def _start_spark(engine: Engine, checkpoint: str) -> "SparkSession":
     settings |= {f"spark.executorEnv.{name}": value for name, value in KEEPING.items()}
     if urlsplit(checkpoint).scheme in ("", "file"):
         settings[CHECKPOINT_FILES] = PLAIN_FILES
-    return session("futures", master=engine.master, memory=engine.memory, jvm=(QUICK_COMPILER,), settings=settings)
+    log.info("spark_starting", master=engine.master or "this machine")
+    return session(
+        "futures",
+        master=engine.master,
+        memory=engine.memory,
+        jvm=(QUICK_COMPILER, *SMALL_HEAP),
+        settings=settings,
+        uses=(checkpoint,),
+        bundle=engine.bundle,
+    )
 
 
 async def _last_through(store: LedgerStore) -> Mapping[int, int]:

@@ -4,6 +4,10 @@ The join forgets what waits for a tick that lies behind: a tick that is missing 
 ticks while this job was away, and an oscillator that was away for longer than Kafka keeps ticks finds none to go on from. So
 only the newest tick is taken from Kafka. It says that all before it have been, and they are counted here, from where the
 checkpoint says that the job had come to. Anybody may write into a topic: a tick too far ahead of the clock is none.
+
+A micro-batch takes half a second of a processor, whether anything waits for its ticks or not. Timers that are far wait for
+the tick that opens their stretch, and only requests that have just come may wait for another one. So while requests come, a
+batch runs for every tick that is joined; when none has come for a while, for the opening of a stretch.
 """
 
 import time
@@ -18,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
+from meantime.pipelines.timers import kafka_intake
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.timers.oscillator_topic import TickConsumer
 from meantime.timers.topics import OSCILLATOR
@@ -34,6 +39,8 @@ NAME = "meantime.ticks"
 MOST_S = 100_000
 """Seconds in one micro-batch, so that even a year is caught up in small steps."""
 BEFORE_START_S = 60
+QUIET_AFTER = 60.0
+"""Seconds without a request after which nothing waits for ticks that open no stretch."""
 
 
 def read_seconds(spark: "SparkSession", options: FuturesOptions) -> "DataFrame":
@@ -71,13 +78,15 @@ class Seconds(datasource.InputPartition):
 class TicksReader(datasource.DataSourceStreamReader):
     def __init__(self, options: FuturesOptions) -> None:
         self._options = options
+        self._requests = RequestActivity()
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         """Whatever is taken in without a checkpoint meets a tick that is yet to come."""
         return {OSCILLATOR: self._options.started_ms // 1000 - BEFORE_START_S}
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        return {OSCILLATOR: advanced(start[OSCILLATOR], self._newest())}
+        every = self._options.stretch_s if self._quiet() else self._options.tick_every_s
+        return {OSCILLATOR: advanced(start[OSCILLATOR], self._newest(), every, self._options.early_s)}
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
         newest = self._newest()
@@ -92,6 +101,13 @@ class TicksReader(datasource.DataSourceStreamReader):
         first = partition.first + -partition.first % every
         return ((second,) for second in range(first, partition.end, every))
 
+    def _quiet(self) -> bool:
+        try:
+            end = sum(kafka_intake.newest(self._options.storage).values())
+        except StorageUnavailable:
+            return False
+        return self._requests.quiet(end, time.monotonic())
+
     def _newest(self) -> int | None:
         """None while Kafka does not say: the next batch asks again."""
         latest = int(time.time()) + self._options.behind_s + self._options.ticks_ahead_s
@@ -102,9 +118,23 @@ class TicksReader(datasource.DataSourceStreamReader):
             return None
 
 
-def advanced(start: int, newest: int | None) -> int:
-    """Where a batch ends; time does not go back."""
-    return start if newest is None else min(max(start, newest), start + MOST_S)
+class RequestActivity:
+    """Whether requests have come lately, by where `timer-request` ends. Pure."""
+
+    def __init__(self) -> None:
+        self._end = -1
+        self._moved_at = 0.0
+
+    def quiet(self, end: int, now: float) -> bool:
+        if end != self._end:
+            self._end, self._moved_at = end, now
+        return now - self._moved_at > QUIET_AFTER
+
+
+def advanced(start: int, newest: int | None, every: int, early: int = 0) -> int:
+    """Where a batch ends: with a second that is joined, since for the others no batch has to run. With `every` for a stretch
+    and how `early` that is opened, that is the last second that opens one. Time does not go back."""
+    return start if newest is None else min(max(start, newest - (newest + early) % every), start + MOST_S)
 
 
 @cache

@@ -1,7 +1,7 @@
 """What writing to a topic is made of: a sink that takes messages, and how many became what."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,11 +19,21 @@ class Tally(msgspec.Struct, frozen=True):
         return Tally(self.created + other.created, self.exists + other.exists, self.rejected + other.rejected)
 
 
+class Reject(msgspec.Struct, frozen=True):
+    """A row that was refused as it came, where it stood, and why."""
+
+    place: str
+    row: dict[str, Any]
+    error: str
+
+
 class TopicSink(Protocol):
     """Writes messages to one topic."""
 
     chunk: int
     """How many messages it takes at a time."""
+    refused: list[Reject]
+    """What it was not allowed to write."""
 
     def write(self, messages: Sequence[NewMessage]) -> Tally:
         """Ids must be distinct."""

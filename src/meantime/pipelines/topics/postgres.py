@@ -23,7 +23,7 @@ from meantime.database.connecting import LONG_WITHIN, connect
 from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements, rows_of
 from meantime.errors import Conflict, NotFound, StorageUnavailable
-from meantime.pipelines.topics.model import Tally
+from meantime.pipelines.topics.model import Reject, Tally
 from meantime.topics.model import NewMessage, Topic
 from meantime.topics.storage.directory import TopicStore
 from meantime.topics.storage.messages import MessageStore
@@ -58,6 +58,7 @@ class PostgresSink:
         self._statements = statements
         self._topic = topic
         self._messages = MessageStore(statements, remember_ms=0)
+        self.refused: list[Reject] = []
         self._sql = load("meantime.pipelines.topics", "queries.sql")
         self._copy = self._sql["copy"].format(columns=", ".join(COPIED))
         self._sender = f"pipeline-{uuid4().hex}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from meantime.errors import Invalid
+from meantime.pipelines.topics.model import Reject
 from meantime.topics.drafts import checked
 from meantime.topics.model import MessageDraft, NewMessage, Refused, Topic
 
@@ -22,15 +23,9 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "at_ms", "after_ms", "body")
 UNREAD = "unread"
 """A column of frames that were read from files: why a row could not be read, null if it could."""
+ORIGINAL = "original"
+"""Another one: the row as it stood in its file, as a JSON object."""
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
-
-
-class Reject(msgspec.Struct, frozen=True):
-    """A row that was refused, where it stood, and why."""
-
-    place: str
-    row: dict[str, Any]
-    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ def check_columns(schema: "StructType", *, stream: bool) -> None:
     """Raises Invalid naming the column that is missing, unknown or of a wrong type."""
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in kinds:
-        if name not in (*COLUMNS, UNREAD):
+        if name not in (*COLUMNS, UNREAD, ORIGINAL):
             raise Invalid(f"column {name!r} is unknown here: a message has {', '.join(COLUMNS)}", column=name)
     if "body" not in kinds:
         raise Invalid("column 'body' is missing", column="body")
@@ -70,22 +65,22 @@ def checked_rows(batches: "Iterable[RecordBatch]", context: RowContext) -> Itera
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         empty = [None] * batch.num_rows
         rows = zip(*(columns.get(name, empty) for name in COLUMNS), strict=True)
-        for row, unread in zip(rows, columns.get(UNREAD, empty), strict=True):
-            if unread is None:
-                yield _checked_row(row, number, "id" in columns, context)
-            else:
-                yield _reject(row, number, context, Refused(row[0], unread))
+        files = zip(columns.get(UNREAD, empty), columns.get(ORIGINAL, empty), strict=True)
+        for row, (unread, original) in zip(rows, files, strict=True):
+            checked_row = _checked_row(row, number, "id" in columns, context) if unread is None else Refused(row[0], unread)
+            yield (
+                checked_row if isinstance(checked_row, NewMessage) else _reject(row, original, number, checked_row, context)
+            )
             number += 1
 
 
-def _checked_row(row: Sequence[Any], number: int, named: bool, context: RowContext) -> NewMessage | Reject:
+def _checked_row(row: Sequence[Any], number: int, named: bool, context: RowContext) -> NewMessage | Refused:
     id, at_ms, after_ms, body = row
     if not named:
         id = f"{context.job}-{context.task}-{number}"
     elif id is None:
-        return _reject(row, number, context, Refused(None, "the column 'id' is null"))
-    result = checked(_draft(id, at_ms, after_ms, body), context.topic, context.group, context.now_ms)
-    return result if isinstance(result, NewMessage) else _reject(row, number, context, result)
+        return Refused(None, "the column 'id' is null")
+    return checked(_draft(id, at_ms, after_ms, body), context.topic, context.group, context.now_ms)
 
 
 def _draft(id: str, at_ms: int | None, after_ms: int | None, body: Any) -> MessageDraft:
@@ -105,7 +100,8 @@ def json_of(body: Any) -> bytes:
     return msgspec.json.encode(body, enc_hook=str)
 
 
-def _reject(row: Sequence[Any], number: int, context: RowContext, refused: Refused) -> Reject:
-    shown = {name: value for name, value in zip(COLUMNS, row, strict=True) if value is not None}
+def _reject(row: Sequence[Any], original: str | None, number: int, refused: Refused, context: RowContext) -> Reject:
+    named = {name: value for name, value in zip(COLUMNS, row, strict=True) if value is not None}
+    shown = msgspec.json.decode(original) if original else msgspec.to_builtins(named, enc_hook=str)
     place = f"row {number} of task {context.task}" + (f" (id {refused.id!r})" if refused.id else "")
-    return Reject(place, msgspec.to_builtins(shown, enc_hook=str), refused.error)
+    return Reject(place, shown, refused.error)

@@ -5,12 +5,13 @@ Both are idempotent: an id that is there stays as it is and counts as `exists`.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
 from meantime.pipelines.spark.broker import Broker, client_of
 from meantime.pipelines.spark.options import TopicOptions
-from meantime.pipelines.topics.model import Tally, TopicSink
+from meantime.pipelines.topics.model import Reject, Tally, TopicSink
 from meantime.sdk import messages as wire
 from meantime.sdk.client import Client
 from meantime.topics.model import NewMessage, Settings, Topic
@@ -46,12 +47,22 @@ class _HttpSink:
     def __init__(self, client: Client, topic: str) -> None:
         self._client = client
         self._topic = topic
+        self.refused: list[Reject] = []
 
     def write(self, messages: Sequence[NewMessage]) -> Tally:
         results = self._client.schedule_prepared(self._topic, [_on_the_wire(message) for message in messages])
         created = sum(result.status == "created" for result in results)
         exists = sum(result.status == "exists" for result in results)
+        for message, result in zip(messages, results, strict=True):
+            if result.status not in ("created", "exists"):
+                self.refused.append(_refused(message, result.error))
         return Tally(created, exists, len(results) - created - exists)
+
+
+def _refused(message: NewMessage, error: str | None) -> Reject:
+    """What a node refuses although the checks here have passed it: its topic was changed meanwhile."""
+    row = msgspec.json.decode(msgspec.json.encode(_on_the_wire(message)), type=dict[str, Any])
+    return Reject(f"message {message.id}", row, error or "refused by the node")
 
 
 def _on_the_wire(message: NewMessage) -> wire.NewMessage:

@@ -12,6 +12,7 @@ from pyspark.sql import datasource
 
 from meantime.errors import Invalid
 from meantime.pipelines.spark.broker import client_of
+from meantime.pipelines.spark.causes import cause_first
 from meantime.pipelines.spark.options import TopicOptions, topic_options
 from meantime.pipelines.topics.rows import check_columns
 from meantime.topics.holders import consumer_of
@@ -32,6 +33,7 @@ B64 = ", body_b64 string"
 PAGE = 1000
 
 
+@cause_first
 class TopicSource(datasource.DataSource):
     """The data source that Spark loads. `defaults` is what `register` found on the driver."""
 
@@ -83,6 +85,7 @@ class BucketsPartition(datasource.InputPartition):
         self.now_ms = now_ms
 
 
+@cause_first
 class TopicReader(datasource.DataSourceReader):
     def __init__(self, settings: TopicOptions) -> None:
         self._settings = settings

@@ -20,6 +20,7 @@ from pyspark.sql import datasource
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from meantime.pipelines.spark.broker import client_of
+from meantime.pipelines.spark.causes import cause_first
 from meantime.pipelines.spark.options import MOST_PER_CALL, TopicOptions
 from meantime.pipelines.topics.leases import HeldLease, delete, held_leases, take
 from meantime.sdk.client import Client
@@ -35,6 +36,7 @@ class MessagesPartition(datasource.InputPartition):
         self.rows = rows
 
 
+@cause_first
 class TopicStreamReader(datasource.DataSourceStreamReader):
     def __init__(self, settings: TopicOptions) -> None:
         self._settings = settings
@@ -103,7 +105,7 @@ class TopicStreamReader(datasource.DataSourceStreamReader):
         found = held_leases(client, self._settings.topic, consumer_id, lease_for=lease_ms / 1000)
         added = [one for one in found if one.at_ms > end["until_ms"]]
         if added:
-            client.release_leases(self._settings.topic, consumer_id, added)
+            client.release_leases(self._settings.topic, consumer_id, added, after=0)
         return [one for one in found if one.at_ms <= end["until_ms"]]
 
     def _row(self, one: HeldLease, consumer_id: str) -> Row:

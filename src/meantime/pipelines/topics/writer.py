@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import datasource
 
 from meantime.errors import Invalid
+from meantime.pipelines.spark.causes import cause_first, cause_of
 from meantime.pipelines.spark.options import TopicOptions
-from meantime.pipelines.topics.model import Tally
-from meantime.pipelines.topics.rows import Reject, RowContext, checked_rows
+from meantime.pipelines.topics.model import Reject, Tally
+from meantime.pipelines.topics.rows import RowContext, checked_rows
 from meantime.pipelines.topics.sink import open_sink, topic_and_now, write_all
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import check_producer
@@ -45,7 +48,10 @@ def write_topic(frame: "DataFrame", topic: str, **options: str) -> Tally:
     with tempfile.TemporaryDirectory(prefix="meantime-") as folder:
         report = Path(folder) / "report.json"
         writer = frame.write.format("meantime.topic").mode("append").option("topic", topic).option("report", str(report))
-        writer.options(**options).save()
+        try:
+            writer.options(**options).save()
+        except (PySparkException, Py4JError) as error:
+            raise cause_of(str(error)) or error from None
         return msgspec.json.decode(report.read_bytes(), type=Tally)
 
 
@@ -81,7 +87,8 @@ class Writing:
         if len(sound) <= FEW and sum(len(message.body) for message in sound) <= FEW_BYTES:
             return Written(Tally(rejected=len(rejects)), sound, rejects)
         with open_sink(self._options, self._now_ms) as sink:
-            return Written(write_all(sink, sound) + Tally(rejected=len(rejects)), [], rejects)
+            tally = write_all(sink, sound) + Tally(rejected=len(rejects))
+            return Written(tally, [], rejects + sink.refused)
 
     def _refuse(self, reject: Reject, rejects: list[Reject]) -> None:
         if self._options.rejects is None:
@@ -99,10 +106,12 @@ class Writing:
         done = [message for message in messages if message is not None]
         total = sum((message.tally for message in done), Tally())
         kept = [row for message in done for row in message.kept]
+        rejects = [reject for message in done for reject in message.rejects]
         if kept:
             with open_sink(self._options, self._now_ms) as sink:
                 total += write_all(sink, kept)
-        self._report(total, [reject for message in done for reject in message.rejects])
+                rejects += sink.refused
+        self._report(total, rejects)
 
     def _report(self, total: Tally, rejects: Sequence[Reject]) -> None:
         if self._options.rejects:
@@ -115,6 +124,7 @@ class Writing:
         print(f"meantime.topic {self._options.topic}: {counts}", file=sys.stderr, flush=True)
 
 
+@cause_first
 class TopicWriter(datasource.DataSourceArrowWriter):
     def __init__(self, options: TopicOptions) -> None:
         self._writing = Writing(options)
@@ -126,6 +136,7 @@ class TopicWriter(datasource.DataSourceArrowWriter):
         self._writing.finish(messages)
 
 
+@cause_first
 class TopicStreamWriter(datasource.DataSourceStreamArrowWriter):
     """A batch that is written again has the same ids and makes no second message."""
 

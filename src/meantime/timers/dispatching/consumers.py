@@ -1,10 +1,12 @@
 """What arrives at a dispatcher: its shares of `timer-due`, and all of `timer-request` as it is written.
 
 `timer-due` is shared by a consumer group; `timer-request` is followed by every dispatcher as a whole, because a cancel that
-came a second before its timer has no time to go through the Spark job.
+came a second before its timer has no time to go through the Spark job. Where a request lies does not tell whose it is: a
+Kafka client puts it where it likes, by its second as a rule. So what is another dispatcher's is read, and passed over by its
+token alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future as Promise
 from contextlib import suppress
 from typing import Any
@@ -16,8 +18,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.timers.dispatching.request_coverage import RequestCoverage
-from meantime.timers.kafka_topics import record_of, timers_config
+from meantime.timers.kafka_topics import headers_of, record_of, timers_config
 from meantime.timers.model import Record
+from meantime.timers.rules import share_of
 from meantime.timers.topics import DUE, REQUEST
 
 log = structlog.get_logger(__name__)
@@ -26,8 +29,14 @@ GROUP = "meantime-dispatcher"
 ANSWER_WITHIN = 15.0
 LEADERS_WITHIN = 1.0
 SESSION_MS = 8_000
-FETCHING = {"fetch.wait.max.ms": 100, "fetch.queue.backoff.ms": 10, "queued.max.messages.kbytes": 65_536}
+FETCHING = {"fetch.queue.backoff.ms": 10, "queued.max.messages.kbytes": 65_536}
 """The client has records ready, and does not rest for a second, as it would, whenever it has enough of them."""
+DUE_WAIT_MS, REQUESTS_WAIT_MS = 500, 250
+"""Brokers answer at once when there is something. When there is nothing, a client hears so late only where a partition is
+new to it, or where it ends with the mark of a transaction."""
+NAMING = ("token", "cancel")
+"""The headers that name a timer."""
+REMEDY = "start `meantime futures` with an empty checkpoint: pending timers come again, and what has ended does not"
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 # Naming a method for each of millions of records would cost as much as calling it.
@@ -55,6 +64,7 @@ class DueConsumer:
                     "enable.auto.commit": False,
                     "isolation.level": "read_committed",
                     **FETCHING,
+                    "fetch.wait.max.ms": DUE_WAIT_MS,
                 },
             )
         )
@@ -74,8 +84,9 @@ class DueConsumer:
 
         self._consumer.subscribe([DUE], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
 
-    def poll(self, most: int, wait_for: float) -> list[Record]:
-        first = self._consumer.poll(wait_for)
+    def poll(self, most: int) -> list[Record]:
+        """What has come, if anything."""
+        first = self._consumer.poll(0)
         if first is None:
             return []
         return [record_of(message) for message in (first, *self._consumer.consume(most, 0)) if _is_record(message)]
@@ -86,6 +97,10 @@ class DueConsumer:
         if place.error is not None:
             raise KafkaException(place.error)
         low, high = self._consumer.get_watermark_offsets(TopicPartition(DUE, partition), ANSWER_WITHIN)
+        if 0 <= place.offset < low:
+            # Nobody was there for longer than the topic is kept. The ledger knows these timers to be pending, and the Spark
+            # job brings all of them again when it starts without its checkpoint.
+            log.error("due_timers_expired", share=partition, records=low - place.offset, remedy=REMEDY)
         return max(int(low), int(place.offset)), int(high)
 
     def group(self) -> Any:
@@ -110,6 +125,7 @@ class RequestConsumer:
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
                 **FETCHING,
+                "fetch.wait.max.ms": REQUESTS_WAIT_MS,
                 "auto.offset.reset": "earliest",
             }
         )
@@ -127,9 +143,12 @@ class RequestConsumer:
         for place in known:
             self.coverage.reach(place.partition, place.offset)
 
-    def poll(self, most: int) -> Iterator[list[Message]]:
-        """What has come, if anything; it counts as read when the caller is done with it."""
+    def poll(self, most: int, wait_for: float = 0.0) -> Iterator[list[Message]]:
+        """What has come, if anything, or what comes first within some seconds; it counts as read when the caller is done
+        with it."""
         messages = self._consumer.consume(most, 0)
+        if not messages and wait_for and (first := self._consumer.poll(wait_for)) is not None:
+            messages = [first, *self._consumer.consume(most, 0)]
         others = [(message, error) for message, error in zip(messages, map(_error, messages), strict=True) if error]
         records = [message for message in messages if message.error() is None] if others else messages
         if records:
@@ -148,6 +167,11 @@ class RequestConsumer:
             places = {TopicPartition(REQUEST, partition): _LATEST for partition in range(self.partitions)}
             isolation = IsolationLevel.READ_COMMITTED
             self._asking = now_ms, self._admin.list_offsets(places, isolation_level=isolation, request_timeout=5)
+
+    @property
+    def asking(self) -> bool:
+        """Whether the ends have been asked for and are not known."""
+        return self._asking is not None
 
     def covered_until(self) -> int:
         """The instant up to which all requests have been read."""
@@ -178,13 +202,30 @@ class RequestConsumer:
         self._consumer.close()
 
 
-def near_or_empty(messages: list[Message], near: int) -> Iterator[Record]:
-    """The records without those that are due after `near`, by far the most in a burst, unless they could be cancels. Keys of
-    so many digits compare as numbers do; where they are no digits, there is nothing to be missed."""
-    last = b"%d" % near
-    for message, key, size in zip(messages, map(_key, messages), map(len, messages), strict=True):
-        if not (size and key and len(key) == len(last) and key > last):
-            yield record_of(message)
+class RequestFilter:
+    """What a dispatcher need not open of all that is requested: timers that are far, and those of others.
+
+    Far ones are by far the most in a burst. They are left to the Spark job, unless they could be cancels. Keys of so many
+    digits compare as numbers do; where they are no digits, there is nothing to be missed.
+    """
+
+    def __init__(self, shares: int, mine: Collection[int]) -> None:
+        self._shares = shares
+        self._mine = mine
+
+    def records(self, messages: list[Message], near: int) -> Iterator[Record]:
+        """Those that are due until `near`, and cancels, as far as they may be of our shares. A token that is none belongs to
+        nobody, and is refused wherever it is looked at."""
+        last, shares, mine = b"%d" % near, self._shares, self._mine
+        for message, key, size in zip(messages, map(_key, messages), map(len, messages), strict=True):
+            if size and key and len(key) == len(last) and key > last:
+                continue
+            headers = headers_of(message)
+            if len(headers) == 1:
+                name, token = headers[0]
+                if token is not None and name in NAMING and share_of(token, shares) not in mine:
+                    continue
+            yield record_of(message, headers)
 
 
 def _is_record(message: Message) -> bool:

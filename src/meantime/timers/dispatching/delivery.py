@@ -11,7 +11,6 @@ from typing import Any
 
 import structlog
 
-from meantime.timers.dispatching.held_timers import HeldTimer
 from meantime.timers.dispatching.transaction import (
     FiredTimers,
     FiringTransaction,
@@ -98,7 +97,3 @@ class TimerDelivery:
             OutcomeBatch(fire=doubtful[:middle]),
             OutcomeBatch(fire=doubtful[middle:]),
         ]
-
-
-def missing_topic(held: HeldTimer) -> str:
-    return f"there is no topic {held.future.topic!r} to call back"

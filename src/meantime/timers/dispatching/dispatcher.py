@@ -17,8 +17,8 @@ import structlog
 from meantime.clock import Clock
 from meantime.timers.dispatching import pacing
 from meantime.timers.dispatching.background_work import BackgroundWork, WorkResult
-from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, near_or_empty
-from meantime.timers.dispatching.delivery import CallbackTopics, TimerDelivery, missing_topic
+from meantime.timers.dispatching.consumers import DueConsumer, RequestConsumer, RequestFilter
+from meantime.timers.dispatching.delivery import CallbackTopics, TimerDelivery
 from meantime.timers.dispatching.dispatcher_options import DispatcherOptions
 from meantime.timers.dispatching.done_consumer import DoneConsumer
 from meantime.timers.dispatching.ended_timers import PERMITTED_FOR
@@ -30,7 +30,7 @@ from meantime.timers.dispatching.transaction import FiredTimers, FiringTransacti
 from meantime.timers.lateness import CallbackCounts, LatenessCounts
 from meantime.timers.model import CancelRequest, Record, SetRequest
 from meantime.timers.reports import DispatcherReport
-from meantime.timers.rules import IN_TIME_MS, OWNED_TOPIC, event_type_of, read, read_due, set_by, share_of
+from meantime.timers.rules import IN_TIME_MS, OWNED_TOPIC, event_type_of, missing_topic, read, read_due, set_by, share_of
 from meantime.timers.topics import DUE, REQUEST
 
 log = structlog.get_logger(__name__)
@@ -68,6 +68,7 @@ class TimerDispatcher:
         self._clock = clock
         self._options = options
         self._shares: dict[int, HeldTimers] = {}
+        self._filter = RequestFilter(options.shares, self._shares.keys())
         self._attempts = EventAttempts(self._shares, background, clock)
         self._ended_from: dict[int, int] = {}
         self._leftover = OutcomeBatch()
@@ -97,8 +98,8 @@ class TimerDispatcher:
         if self._fire_due(now_ms, self._clients.requests.covered_until()):
             return
         self._housekeeping(now_ms)
-        busy = self._take_requests(now_ms)
-        self._take_due(now_ms, 0.0 if busy else pacing.pause(self._left_ms(now_ms), self._options.longest_pause))
+        busy = self._take_due(now_ms)
+        self._take_requests(0.0 if busy else pacing.pause(self._left_ms(now_ms), self._longest_pause(now_ms)))
 
     def _follow_requests(self, through: Mapping[int, int]) -> None:
         """From where the Spark job stands: what has come through it lies in `timer-due`."""
@@ -134,8 +135,10 @@ class TimerDispatcher:
 
     # Arriving
 
-    def _take_due(self, now_ms: int, wait_for: float) -> None:
-        for record in self._clients.due.poll(500, wait_for):
+    def _take_due(self, now_ms: int) -> bool:
+        """Whether there was something."""
+        records = self._clients.due.poll(500)
+        for record in records:
             share = self._shares.get(record.partition)
             if share is None:
                 continue
@@ -149,17 +152,17 @@ class TimerDispatcher:
                     share.cancel(request, now_ms, record.offset)
                 case _:
                     share.drop(record.offset)
+        return bool(records)
 
-    def _take_requests(self, now_ms: int) -> bool:
-        """Follow `timer-request` for cancels and for timers that are near. All of them come through the Spark job as well,
-        which does not forget; one that has been read here is known by then."""
-        near = now_ms // 1000 + self._near_s
-        taken = 0
-        for messages in self._clients.requests.poll(pacing.room(self._left_ms(now_ms))):
-            taken += len(messages)
-            for record in near_or_empty(messages, near):
+    def _take_requests(self, wait_for: float) -> None:
+        """Follow `timer-request` for cancels and for timers that are near, which have no time to lose. All of them come
+        through the Spark job as well, which does not forget; one that has been read here is known by then."""
+        room = pacing.room(self._left_ms(self._clock.now_ms()))
+        for messages in self._clients.requests.poll(room, wait_for):
+            now_ms = self._clock.now_ms()
+            near = now_ms // 1000 + self._near_s
+            for record in self._filter.records(messages, near):
                 self._take_request(record, near, now_ms)
-        return taken > 0
 
     def _take_request(self, record: Record, near: int, now_ms: int) -> None:
         request = read(record, self._options.limits)
@@ -220,7 +223,7 @@ class TimerDispatcher:
         owned = {topic for topic in strange if topic in adopted}
         missing = self._topics.missing(strange - events - owned)
         batch.attempt += self._attempts.look_first([held for held in batch.fire if held.future.topic in events])
-        batch.rejected += [(held, missing_topic(held)) for held in batch.fire if held.future.topic in missing]
+        batch.rejected += [(held, missing_topic(held.future.topic)) for held in batch.fire if held.future.topic in missing]
         batch.rejected += [(held, OWNED_TOPIC) for held in batch.fire if held.future.topic in owned]
         aside = events | missing | owned
         batch.fire = [held for held in batch.fire if held.future.topic not in aside]
@@ -281,6 +284,12 @@ class TimerDispatcher:
 
     # Housekeeping
 
+    def _longest_pause(self, now_ms: int) -> float:
+        """Requests end a pause when they come; all else that is waited for does not."""
+        waits = self._clients.requests.asking or not self._shares
+        waits = waits or any(share.unsettled(now_ms) for share in self._shares.values())
+        return self._options.longest_pause if waits else self._options.idle_pause
+
     def _left_ms(self, now_ms: int) -> int | None:
         """How long there is nothing to load; None while nothing is held."""
         upcoming = self._next_second()
@@ -312,6 +321,8 @@ class TimerDispatcher:
             self._fired,
             self._lateness.counts(now_ms),
             self._callbacks.counts(),
+            tuple(self._lateness.buckets),
+            self._lateness.total_ms,
         )
 
     def _look_for_partitions(self) -> None:

@@ -20,6 +20,9 @@ class DispatcherOptions:
     most_held_bytes: int = 768 * 1024 * 1024
     """With more than so much held, only those are that would miss their bucket otherwise."""
     longest_pause: float = 0.02
+    """How long nothing is looked at while Kafka, the ledger or event types have yet to answer."""
+    idle_pause: float = 0.2
+    """The same while nothing is. A request that comes ends any pause."""
     look_back_ms: int = 600_000
     """How far back requests are read when nobody knows how far the Spark job has come."""
     adopted: Callable[[], Collection[str]] = frozenset

@@ -89,6 +89,10 @@ class HeldTimers:
         """About how much memory is taken by timers that wait for their second."""
         return sum(self._sizes.values())
 
+    def unsettled(self, now_ms: int) -> bool:
+        """Whether something is under way elsewhere, or has yet to be read."""
+        return bool(self._in_progress) or not self._caught_up(now_ms)
+
     def next_second(self) -> int | None:
         return min(self._buckets, default=None)
 

@@ -188,10 +188,12 @@ class FiringTransaction:
             chunk = timers[start : start + CHUNK]
             at_ms = max(now_ms(), self._release_ms)
             for held in chunk:
-                topic, key, callback = held.future
+                topic, key, callback, more = held.future
                 if held.second != second:
                     second, due = held.second, ("timer-due", str(held.second))
                 headers: Headers = [("timer-token", held.token), due]
+                if more:
+                    headers += zip(more[::2], more[1::2], strict=False)
                 try:
                     produce(topic, callback, key, headers=headers, timestamp=at_ms)
                 except (BufferError, KafkaException):

@@ -1,3 +1,28 @@
+-- fragment: account
+-- What has changed (`sums`, by minute) is added to the accounts.
+by_minute AS (
+    INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
+    SELECT minute, requested, fired, cancelled, rejected, pending FROM sums ORDER BY minute
+        ON CONFLICT (minute) DO UPDATE
+       SET requested = kept.requested + EXCLUDED.requested,
+           fired = kept.fired + EXCLUDED.fired,
+           cancelled = kept.cancelled + EXCLUDED.cancelled,
+           rejected = kept.rejected + EXCLUDED.rejected,
+           pending = kept.pending + EXCLUDED.pending
+)
+UPDATE timer_totals AS kept
+   SET requested = kept.requested + added.requested,
+       fired = kept.fired + added.fired,
+       cancelled = kept.cancelled + added.cancelled,
+       rejected = kept.rejected + added.rejected,
+       pending = kept.pending + added.pending
+  FROM (
+    SELECT sum(requested) AS requested, sum(fired) AS fired, sum(cancelled) AS cancelled, sum(rejected) AS rejected,
+           sum(pending) AS pending
+      FROM sums
+  ) AS added
+ WHERE added.requested IS NOT NULL
+
 -- name: note
 -- A node has written these to Kafka; the ledger counts them when it reads them there. Sorted, as everywhere, so that two
 -- batches never wait for each other.
@@ -13,8 +38,9 @@ UPDATE timers SET cancelled = true WHERE token = %(token)s AND second = %(second
 
 -- name: apply
 -- What the ledger has read, one state for all: 0 requested, 1 fired, 2 cancelled by the dispatcher, 3 rejected, 4 cancel asked
--- for in time, by Kafka's clock; only when a dispatcher says so too, `ended_at_ms` is set. A timer that fired twice counts twice, so that it shows as a difference. The snapshot of `before` is the same as
--- that of the upsert, hence it holds the states that the upsert replaces.
+-- for in time, by Kafka's clock; only when a dispatcher says so too, `ended_at_ms` is set. A timer that fired twice counts twice,
+-- so that it shows as a difference. The snapshot of `before` is the same as that of the upsert, hence it holds the states that
+-- the upsert replaces.
 WITH given AS (
     SELECT token, second, %(state)s::smallint AS state, at_ms
       FROM unnest(%(tokens)s::text[], %(seconds)s::bigint[], %(at_ms)s::bigint[]) AS given (token, second, at_ms)
@@ -48,28 +74,8 @@ WITH given AS (
            count(*) FILTER (WHERE now = 0) - count(*) FILTER (WHERE was = 0) AS pending
       FROM moved
      GROUP BY minute
-), by_minute AS (
-    INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
-    SELECT minute, requested, fired, cancelled, rejected, pending FROM sums ORDER BY minute
-        ON CONFLICT (minute) DO UPDATE
-       SET requested = kept.requested + EXCLUDED.requested,
-           fired = kept.fired + EXCLUDED.fired,
-           cancelled = kept.cancelled + EXCLUDED.cancelled,
-           rejected = kept.rejected + EXCLUDED.rejected,
-           pending = kept.pending + EXCLUDED.pending
-)
-UPDATE timer_totals AS kept
-   SET requested = kept.requested + added.requested,
-       fired = kept.fired + added.fired,
-       cancelled = kept.cancelled + added.cancelled,
-       rejected = kept.rejected + added.rejected,
-       pending = kept.pending + added.pending
-  FROM (
-    SELECT sum(requested) AS requested, sum(fired) AS fired, sum(cancelled) AS cancelled, sum(rejected) AS rejected,
-           sum(pending) AS pending
-      FROM sums
-  ) AS added
- WHERE added.requested IS NOT NULL;
+),
+{account};
 
 -- name: request
 -- What `apply` does with state 0, which nearly all is that comes in bursts: what a timer was before follows from what it is now.
@@ -84,28 +90,8 @@ WITH changed AS (
            count(*) FILTER (WHERE state = 0) AS pending
       FROM changed
      GROUP BY minute
-), by_minute AS (
-    INSERT INTO timer_minutes AS kept (minute, requested, fired, cancelled, rejected, pending)
-    SELECT minute, requested, fired, cancelled, rejected, pending FROM sums ORDER BY minute
-        ON CONFLICT (minute) DO UPDATE
-       SET requested = kept.requested + EXCLUDED.requested,
-           fired = kept.fired + EXCLUDED.fired,
-           cancelled = kept.cancelled + EXCLUDED.cancelled,
-           rejected = kept.rejected + EXCLUDED.rejected,
-           pending = kept.pending + EXCLUDED.pending
-)
-UPDATE timer_totals AS kept
-   SET requested = kept.requested + added.requested,
-       fired = kept.fired + added.fired,
-       cancelled = kept.cancelled + added.cancelled,
-       rejected = kept.rejected + added.rejected,
-       pending = kept.pending + added.pending
-  FROM (
-    SELECT sum(requested) AS requested, sum(fired) AS fired, sum(cancelled) AS cancelled, sum(rejected) AS rejected,
-           sum(pending) AS pending
-      FROM sums
-  ) AS added
- WHERE added.requested IS NOT NULL;
+),
+{account};
 
 -- name: find
 -- All timers of a token; it may have been used for several seconds.

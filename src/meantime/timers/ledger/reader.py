@@ -12,7 +12,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from meantime.errors import Conflict, StorageUnavailable
-from meantime.kafka.settings import Storage
+from meantime.kafka.settings import ONE_AFTER_THE_OTHER, Storage
 from meantime.timers.kafka_topics import record_of, timers_config
 from meantime.timers.ledger.account import LedgerBatch, LedgerWriter
 from meantime.timers.ledger.store import LedgerStore, Place
@@ -63,10 +63,11 @@ class LedgerReader:
                 "session.timeout.ms": 8_000,
                 "partition.assignment.strategy": "range",
                 "queued.max.messages.kbytes": 32_768,
+                "fetch.wait.max.ms": 1_000,
                 "auto.offset.reset": "earliest",
             }
         )
-        self._producer = Producer({**common, "enable.idempotence": True, "linger.ms": 5})
+        self._producer = Producer({**common, **ONE_AFTER_THE_OTHER, "linger.ms": 5})
 
     async def run(self) -> None:
         """For ever."""
