@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from meantime.coordination.session import Session
+from meantime.coordination.views import ChildrenView
 from meantime.errors import Conflict, CorruptRecord, Invalid, NotFound
 from meantime.workers.layout import NAMESPACE, app_layout, namespace_path
-from meantime.workers.model import AppRecord, QueueRecord, QueueSource
+from meantime.workers.model import AppRecord, ProcessRecord, QueueRecord, QueueSource
 from meantime.workers.store import AppStore
+
+MOST_DIRECTORIES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,15 @@ class AppState:
     workers: int
     queues: int
     paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """`process` is where it runs, if it has said so."""
+
+    name: str
+    queues: list[str]
+    process: ProcessRecord | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,7 @@ class Apps:
     def __init__(self, session: Session, namespace: str) -> None:
         self._session = session
         self._namespace = namespace
+        self._directories: dict[str, ChildrenView] = {}
 
     async def apps(self) -> list[AppState]:
         try:
@@ -62,10 +75,12 @@ class Apps:
             raise _unknown(name)
         return state
 
-    async def workers(self, app: str) -> dict[str, list[str]]:
-        """What each worker has."""
+    async def workers(self, app: str) -> list[WorkerState]:
+        """What each worker has, and where it runs."""
         store = await self._store(app)
-        return await store.holdings(await store.workers())
+        names = sorted(await store.workers())
+        holdings, processes = await asyncio.gather(store.holdings(names), store.processes(names))
+        return [WorkerState(name, holdings[name], processes.get(name)) for name in names]
 
     async def queues(self, app: str) -> list[QueueState]:
         store = await self._store(app)
@@ -80,6 +95,30 @@ class Apps:
         _require(queue, await store.queues(), app)
         owners = await self._owners(store)
         return await self._queue_state(store, queue, owners.get(queue), (await store.app()).paused)
+
+    async def ownership(self, app: str) -> dict[str, str | None]:
+        """Who has which queue; None where nobody has."""
+        store = await self._store(app)
+        owners, queues = await asyncio.gather(self._owners(store), store.queues())
+        return {queue: owners.get(queue) for queue in sorted(queues)}
+
+    async def queue_ids(self, app: str) -> list[str]:
+        return sorted(await (await self._store(app)).queues())
+
+    async def queue_record(self, app: str, queue: str) -> QueueRecord:
+        """Empty where it cannot be read."""
+        store = await self._store(app)
+        return (await self._queue_state(store, queue, None, False)).record
+
+    async def directory(self, app: str) -> ChildrenView:
+        """The records of the workers of an application, for who follows them. There is one for all, since what it has asked
+        ZooKeeper to tell stays asked for."""
+        store = await self._store(app)
+        if app not in self._directories:
+            if len(self._directories) >= MOST_DIRECTORIES:
+                del self._directories[next(iter(self._directories))]
+            self._directories[app] = ChildrenView(self._session, store.layout.workers)
+        return self._directories[app]
 
     # Control
 
@@ -106,10 +145,10 @@ class Apps:
         if workers := await store.workers():
             raise Conflict(f"{len(workers)} workers are running for {app!r}: stop them first", workers=workers)
         layout = store.layout
-        for parent in (layout.owners, layout.queues, layout.workers):
+        for parent in (layout.owners, layout.queues, layout.workers, layout.processes):
             children = await self._children(parent)
             await asyncio.gather(*(self._session.delete(f"{parent}/{child}") for child in children))
-        for path in (layout.owners, layout.queues, layout.workers, layout.plan, layout.root):
+        for path in (layout.owners, layout.queues, layout.workers, layout.processes, layout.plan, layout.root):
             if await self._session.exists(path):
                 await self._session.delete(path)
 

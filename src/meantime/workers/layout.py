@@ -2,6 +2,7 @@
 
 <namespace>/<app>                          JSON; whether the application is paused
 <namespace>/<app>/workers/worker-NNNNNNNNNN  ephemeral, JSON {"queues": […]}
+<namespace>/<app>/processes/worker-NNNNNNNNNN  ephemeral, JSON {"host": …, "pid": …}; where that worker runs
 <namespace>/<app>/queues/<queue>           JSON {"last": "", …}
 <namespace>/<app>/owners/<queue>           ephemeral; the worker that made it owns the queue. A change of its data says:
                                            the record of the queue was changed from outside
@@ -28,6 +29,13 @@ class AppLayout:
 
     def worker(self, name: str) -> str:
         return f"{self.workers}/{name}"
+
+    @property
+    def processes(self) -> str:
+        return f"{self.root}/processes"
+
+    def process(self, worker: str) -> str:
+        return f"{self.processes}/{worker}"
 
     @property
     def queues(self) -> str:

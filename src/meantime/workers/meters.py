@@ -71,20 +71,25 @@ DEAD = Counter(
     "meantime_job_dead_letters_total", "Messages put on the dead-letter topic.", ["event_type"], registry=REGISTRY
 )
 QUEUES = Gauge("meantime_worker_queues", "Queues that this worker has.", registry=REGISTRY)
-LAG = Gauge("meantime_queue_lag", "Messages that a queue of this worker is behind.", ["queue"], registry=REGISTRY)
+LAG = Gauge(
+    "meantime_queue_lag",
+    "Messages that a queue of this worker is behind.",
+    ["app", "event_type", "partition"],
+    registry=REGISTRY,
+)
 
 
-async def follow_lag(client: AsyncClient, claims: Callable[[], Sequence[QueueClaim]]) -> None:
+async def follow_lag(client: AsyncClient, app: str, claims: Callable[[], Sequence[QueueClaim]]) -> None:
     """Measure again and again how far the queues of this worker are behind."""
     while True:
         try:
-            await _measure_lag(client, claims())
+            await _measure_lag(client, app, claims())
         except MeantimeError as error:
             log.debug("lag_unknown", detail=error.detail)
         await asyncio.sleep(LAG_EVERY)
 
 
-async def _measure_lag(client: AsyncClient, claims: Sequence[QueueClaim]) -> None:
+async def _measure_lag(client: AsyncClient, app: str, claims: Sequence[QueueClaim]) -> None:
     by_event_type: dict[str, list[QueueClaim]] = defaultdict(list)
     for claim in claims:
         by_event_type[claim.source.event_type].append(claim)
@@ -93,4 +98,4 @@ async def _measure_lag(client: AsyncClient, claims: Sequence[QueueClaim]) -> Non
         cursors = [Cursor(claim.source.partition, claim.record.cursor or "BEGIN") for claim in group]
         behind = {place.partition: place.unconsumed_events for place in await client.lag(event_type, cursors)}
         for claim in group:
-            LAG.labels(claim.queue).set(behind.get(claim.source.partition) or 0)
+            LAG.labels(app, event_type, claim.source.partition).set(behind.get(claim.source.partition) or 0)

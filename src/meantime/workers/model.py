@@ -50,6 +50,13 @@ class WorkerRecord(msgspec.Struct, frozen=True):
     queues: list[str] = []
 
 
+class ProcessRecord(msgspec.Struct, frozen=True):
+    """Where a worker runs. It has a node of its own: that of the worker holds its queues and nothing else."""
+
+    host: str
+    pid: int
+
+
 class AppRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Settings of the application as a whole."""
 

@@ -24,6 +24,12 @@ def instant_of(last: str) -> int | None:
     return (int(found[1]) - GREGORIAN_EPOCH) // 10_000 if found else None
 
 
+def cursors_up_to(last: str, count: int) -> list[str]:
+    """The cursors of so many neighbouring events, the last of which is known: their offsets are the last 18 digits."""
+    head, offset = last[:-18], int(last[-18:])
+    return [f"{head}{number:018d}" for number in range(offset - count + 1, offset + 1)]
+
+
 def moment(unix_ms: int) -> datetime:
     return _UNIX_EPOCH + timedelta(milliseconds=unix_ms)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from meantime import metrics
+from meantime import __version__, metrics
 from meantime.coordination.session import SessionOptions, open_session
 from meantime.errors import Invalid, MeantimeError
 from meantime.sdk.async_client import AsyncClient
@@ -29,12 +29,15 @@ from meantime.workers.balancing.discovery import Discovery
 from meantime.workers.balancing.membership import Membership, MembershipOptions
 from meantime.workers.layout import NAMESPACE, app_layout, namespace_path
 from meantime.workers.meters import QUEUES, follow_lag
+from meantime.workers.processing.deployment import Deployment
 from meantime.workers.processing.failures import FailedMessages
 from meantime.workers.processing.feed import QueueFeeds
 from meantime.workers.processing.gate import JobGate
 from meantime.workers.processing.job import JobExecution, entered
+from meantime.workers.processing.lease_consumer import LeaseConsumer, LeaseTools
+from meantime.workers.processing.periodic_topic import PeriodicTopic
 from meantime.workers.processing.queue_work import QueueTools, QueueWork
-from meantime.workers.processing.retry_consumer import RetryConsumer
+from meantime.workers.processing.retry_topic import RetryTopic
 from meantime.workers.processing.threads import Threads
 from meantime.workers.store import AppStore
 
@@ -113,36 +116,50 @@ class Worker:
         self._store = store
         self._stop = stop
         self._options = options
-        self._discovery = Discovery(client, store, frozenset(app.jobs))
+        self._discovery = Discovery(client, store, {job.event_type: job.start for job in app.jobs.values()})
         terms = MembershipOptions(options.session_timeout, options.settle_for)
         self.membership = Membership(store, terms, self._discovery, self._begin)
         self._gate = JobGate(self.membership.liveness)
         self._feeds = QueueFeeds(client, lambda: self._gate.open)
         failures = FailedMessages(client, app.name)
         self._tools = QueueTools(self._gate, self._feeds, execution, failures, self._stop_worker)
-        self._retries = RetryConsumer(client, app, execution, failures, self._gate, self._stop_worker)
+        leases = LeaseTools(client, app, execution, failures, self._gate, self._stop_worker)
+        self._retries = LeaseConsumer(leases, RetryTopic(client, app, failures))
+        self._firings = LeaseConsumer(leases, PeriodicTopic(app, failures))
+        self._deployment = Deployment(client, app, failures)
         self._works: dict[str, QueueWork] = {}
         self._failure: Exception | None = None
 
     async def run(self) -> None:
         """Until it is stopped and all queues are handed over."""
-        consumer_id = f"{self._app.name}:{socket.gethostname()[:20]}:{os.getpid()}:{random.randrange(1 << 32):08x}"
+        consumer_id = _identifier(
+            f"{self._app.name}:{socket.gethostname()[:20]}:{os.getpid()}:{random.randrange(1 << 32):08x}"
+        )
         duties = {
             "nodes": self._learn_nodes(),
             "discovery": self._discovery.run(),
             "gate": self._gate.run(self._store),
         }
         if self._options.metrics_port is not None:
-            duties["lag"] = follow_lag(self._client, self._positions)
+            duties["lag"] = follow_lag(self._client, self._app.name, self._positions)
         async with AsyncExitStack() as stack:
             for name, duty in duties.items():
                 await stack.enter_async_context(running(self._guarded(duty), name=name))
-            async with running(self._guarded(self._retries.run(_identifier(consumer_id))), name="retries"):
+            async with (
+                running(self._guarded(self._retries.run(consumer_id)), name="retries"),
+                running(self._guarded(self._run_periodic(consumer_id)), name="periodic"),
+            ):
                 await self.membership.run(self._stop)
             await self._retries.finish()
+            await self._firings.finish()
             await self._feeds.close()
         if self._failure:
             raise self._failure
+
+    async def _run_periodic(self, consumer_id: str) -> None:
+        await self._deployment.run()
+        if self._app.periodic_jobs:
+            await self._firings.run(consumer_id)
 
     async def _guarded(self, duty: Coroutine[Any, Any, None]) -> None:
         """A part that fails stops the worker in order: half a worker is worse than none."""
@@ -233,6 +250,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 def _serve_metrics(port: int) -> None:
     from prometheus_client import start_http_server
 
+    metrics.tell_build(__version__)
     try:
         start_http_server(port, addr="127.0.0.1", registry=metrics.REGISTRY)
     except OSError as error:

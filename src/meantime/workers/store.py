@@ -5,16 +5,17 @@ notified by a change of its own node, so that it takes effect at once and no che
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from meantime.coordination.session import Session
+from meantime.coordination.transaction import Create, transact
 from meantime.errors import Conflict, CorruptRecord, NotFound, VersionMoved
 from meantime.workers.layout import AppLayout
-from meantime.workers.model import AppRecord, QueueRecord, QueueSource, WorkerRecord, decode, encode
+from meantime.workers.model import AppRecord, ProcessRecord, QueueRecord, QueueSource, WorkerRecord, decode, encode
 
 WORKER = "worker-"
 
@@ -32,7 +33,8 @@ class AppStore:
 
     async def ensure(self) -> None:
         """Make what an application needs to be there."""
-        for path in (self.layout.workers, self.layout.queues, self.layout.owners, self.layout.plan):
+        layout = self.layout
+        for path in (layout.workers, layout.processes, layout.queues, layout.owners, layout.plan):
             await self.session.ensure(path)
 
     # Queues
@@ -50,6 +52,16 @@ class AppStore:
         missing = [source for source in sources if source.queue not in known]
         made = await asyncio.gather(*map(self._create_queue, missing))
         return sum(made)
+
+    async def create_together(self, records: Sequence[QueueRecord]) -> bool:
+        """Make all these queues or, if one of them is there, none."""
+        try:
+            await transact(
+                self.session, *(Create(self.layout.queue(record.source.queue), encode(record)) for record in records)
+            )
+        except Conflict:
+            return False
+        return True
 
     async def _create_queue(self, source: QueueSource) -> bool:
         record = QueueRecord(event_type=source.event_type, partition=source.partition)
@@ -100,6 +112,19 @@ class AppStore:
             return decode(WorkerRecord, path, (await self.session.get(path)).data)
         except (NotFound, CorruptRecord):
             return WorkerRecord()
+
+    async def processes(self, workers: Iterable[str]) -> dict[str, ProcessRecord]:
+        """Where these workers run, as far as they have said so."""
+        names = list(workers)
+        records = await asyncio.gather(*map(self._process, names))
+        return {name: record for name, record in zip(names, records, strict=True) if record}
+
+    async def _process(self, worker: str) -> ProcessRecord | None:
+        path = self.layout.process(worker)
+        try:
+            return decode(ProcessRecord, path, (await self.session.get(path)).data)
+        except (NotFound, CorruptRecord):
+            return None
 
     # The application
 

@@ -55,6 +55,6 @@ def _find(target: str, module: ModuleType, attribute: str) -> App:
         found = getattr(found, part)
     if not isinstance(found, App):
         raise Invalid(f"{target!r} is a {type(found).__name__}, not an App")
-    if not found.jobs:
-        raise Invalid(f"{target!r} has no jobs: give it some with @{attribute}.job(...)")
+    if not found.jobs and not found.periodic_jobs:
+        raise Invalid(f"{target!r} has no jobs: give it some with @{attribute}.job(...) or @{attribute}.periodic(...)")
     return found

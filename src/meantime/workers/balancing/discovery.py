@@ -1,15 +1,17 @@
 """Which queues there are: the partitions of the event types that the application has jobs for.
 
 New event types and new partitions are found without a restart. Every worker looks; the first to see a partition makes its
-queue.
+queue. An event type that was waited for is processed from its beginning: all of it has come after the start.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 import structlog
 
 from meantime.errors import CorruptRecord, Forbidden, MeantimeError, NotFound, Unauthenticated
 from meantime.sdk.async_client import AsyncClient
+from meantime.workers.balancing.first_start import FirstStart, start_first
 from meantime.workers.model import QueueSource
 from meantime.workers.store import AppStore
 
@@ -21,16 +23,17 @@ WAIT_EVERY = 1.0
 
 
 class Discovery:
-    def __init__(self, client: AsyncClient, store: AppStore, event_types: frozenset[str]) -> None:
+    def __init__(self, client: AsyncClient, store: AppStore, starts: Mapping[str, FirstStart]) -> None:
+        """`starts`: where to begin, by event type."""
         self._client = client
         self._store = store
-        self._event_types = event_types
+        self._starts = dict(starts)
         self._sources: dict[str, QueueSource] = {}
         self._allowed = False
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for event_type in sorted(self._event_types):
+            for event_type in sorted(self._starts):
                 group.create_task(self._follow(event_type))
 
     def of(self, queue: str) -> QueueSource | None:
@@ -43,7 +46,7 @@ class Discovery:
         return [queue for queue in queues if queue in self._sources and self._is_mine(self._sources[queue])]
 
     def _is_mine(self, source: QueueSource) -> bool:
-        return source.event_type in self._event_types
+        return source.event_type in self._starts
 
     async def _learn(self, queue: str) -> None:
         try:
@@ -64,6 +67,8 @@ class Discovery:
                 if not missing:
                     log.warning("event_type_unknown", event_type=event_type, hint="waiting for it to be created")
                 missing = True
+                if self._starts[event_type] == "end":
+                    self._starts[event_type] = "begin"
             except (Unauthenticated, Forbidden):
                 if not self._allowed:
                     raise
@@ -78,10 +83,12 @@ class Discovery:
         sources = [QueueSource(event_type, partition.partition) for partition in partitions]
         self._sources |= {source.queue: source for source in sources}
         await self._store.session.wait_connected()
-        known = await self._store.queues()
-        if all(source.queue in known for source in sources):
+        known = frozenset(await self._store.queues())
+        missing = [source for source in sources if source.queue not in known]
+        if not missing:
             return
         await self._store.ensure()
-        created = await self._store.create_queues(sources, known)
-        if created:
+        if len(missing) == len(sources):
+            await start_first(self._client, self._store, event_type, self._starts[event_type], partitions)
+        elif created := await self._store.create_queues(sources, known):
             log.info("queues_made", event_type=event_type, queues=created)

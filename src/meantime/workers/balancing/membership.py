@@ -8,6 +8,8 @@ A worker whose connection is interrupted keeps its queues and starts nothing new
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from meantime.errors import CoordinationLost, MeantimeError, NotFound
 from meantime.tasks import end
 from meantime.workers.balancing.balancer import Balancer, Begin
 from meantime.workers.balancing.planning import Planner, QueueSources
-from meantime.workers.model import WorkerRecord, encode
+from meantime.workers.model import ProcessRecord, WorkerRecord, encode
 from meantime.workers.store import WORKER, AppStore
 
 log = structlog.get_logger(__name__)
@@ -74,8 +76,11 @@ class Membership:
         self._left_behind = (self._session.id, [])
         path = f"{self._store.layout.workers}/{WORKER}"
         made = await self._session.create(path, encode(WorkerRecord()), ephemeral=True, sequence=True)
-        self.name = made.rpartition("/")[2]
-        log.info("joined", worker=self.name)
+        name = made.rpartition("/")[2]
+        process = ProcessRecord(socket.gethostname(), os.getpid())
+        await self._session.create(self._store.layout.process(name), encode(process), ephemeral=True)
+        self.name = name
+        log.info("joined", worker=name)
 
     async def _work(self, stopping: "asyncio.Task[Any]") -> None:
         assert self.name is not None
@@ -119,8 +124,10 @@ class Membership:
             unsubscribe()
 
     async def _leave(self, path: str) -> None:
-        with suppress(CoordinationLost, NotFound):
-            await self._session.delete(path)
+        assert self.name is not None
+        for node in (path, self._store.layout.process(self.name)):
+            with suppress(CoordinationLost, NotFound):
+                await self._session.delete(node)
         log.info("left", worker=self.name)
 
     async def _clear_away(self) -> None:
@@ -132,6 +139,7 @@ class Membership:
             node = await self._session.exists(path)
             if node and node.owner == self._session.id:
                 await self._session.discard(path)
+                await self._session.discard(self._store.layout.process(name))
         for queue in self._left_behind[1]:
             await self._session.discard(self._store.layout.owner(queue))
 

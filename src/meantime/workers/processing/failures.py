@@ -5,7 +5,6 @@ again after a crash without making a second retry: the next attempt is scheduled
 """
 
 import traceback
-from typing import Any
 
 import msgspec
 import structlog
@@ -13,59 +12,23 @@ import structlog
 from meantime.errors import Invalid, NotFound
 from meantime.sdk.async_client import AsyncClient
 from meantime.workers.app import Job, Message
+from meantime.workers.letters import (
+    LARGEST_BODY,
+    DeadBody,
+    PastAttempt,
+    RetryBody,
+    dead_topic,
+    letter_id,
+    retry_id,
+    retry_topic,
+)
 from meantime.workers.meters import DEAD, RETRIED
-from meantime.workers.model import QueueSource
 
 log = structlog.get_logger(__name__)
 
-LARGEST_BODY = 4 << 20
-"""Room for the largest event and its history."""
 LONGEST_TRACE = 16_000
 LONGEST_ERROR = 2_000
 LONGEST_HISTORY = 20
-
-
-class PastAttempt(msgspec.Struct, frozen=True):
-    attempt: int
-    error: str
-    failed_at_ms: int
-
-
-class RetryBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A message on its way back to its job."""
-
-    event: Any
-    event_type: str
-    partition: str
-    cursor: str
-    written_at_ms: int
-    attempt: int
-    history: list[PastAttempt] = []
-
-    @property
-    def message(self) -> Message:
-        return Message(self.event, self.event_type, self.partition, self.cursor, self.written_at_ms, self.attempt)
-
-
-class DeadBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is not tried any more, and why."""
-
-    event: Any
-    event_type: str
-    partition: str
-    cursor: str
-    error: str
-    traceback: str
-    attempts: int
-    history: list[PastAttempt] = []
-
-
-def retry_topic(app: str) -> str:
-    return f"{app}.retry"
-
-
-def dead_topic(app: str) -> str:
-    return f"{app}.dead"
 
 
 class FailedMessages:
@@ -106,7 +69,8 @@ class FailedMessages:
             attempt=message.attempt + 1,
             history=history,
         )
-        await self._schedule(retry_topic(self._app), f"{_id(message)}:{body.attempt}", body, delay)
+        id = retry_id(message.event_type, message.partition, message.cursor, body.attempt)
+        await self._schedule(retry_topic(self._app), id, body, delay)
 
     async def _dead_letter(self, message: Message, error: BaseException, history: list[PastAttempt]) -> None:
         body = DeadBody(
@@ -117,9 +81,11 @@ class FailedMessages:
             error=_sentence(error),
             traceback=_printable("".join(traceback.format_exception(error))[-LONGEST_TRACE:]),
             attempts=message.attempt,
+            written_at_ms=message.written_at_ms,
             history=history,
         )
-        await self._schedule(dead_topic(self._app), _id(message), body, 0.0)
+        id = letter_id(message.event_type, message.partition, message.cursor)
+        await self._schedule(dead_topic(self._app), id, body, 0.0)
         log.error("dead_letter", event_type=message.event_type, cursor=message.cursor, error=body.error)
 
     async def _schedule(self, topic: str, id: str, body: msgspec.Struct, delay: float) -> None:
@@ -129,11 +95,6 @@ class FailedMessages:
         except NotFound:
             await self.ensure(topic)
             await self._client.schedule(topic, document, after=delay, id=id)
-
-
-def _id(message: Message) -> str:
-    """The natural id of a message: its queue and its place there."""
-    return f"{QueueSource(message.event_type, message.partition).queue}:{message.cursor}"
 
 
 def _sentence(error: BaseException) -> str:

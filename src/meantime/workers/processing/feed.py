@@ -21,10 +21,12 @@ from meantime.tasks import TaskSet
 from meantime.workers.app import Message
 from meantime.workers.model import QueueSource
 from meantime.workers.processing.inbox import Inbox
+from meantime.workers.rules import cursors_up_to
 
 log = structlog.get_logger(__name__)
 
 KEEP_ALIVE_EVERY = 5
+MOST_IN_A_LINE = 500
 SILENCE_FOR = 15.0
 PATIENCE = 0.2
 """Seconds, in all, that the others on a stream wait for one queue."""
@@ -118,7 +120,12 @@ class QueueFeed:
                     return
 
     def _call(self) -> Call[None]:
-        query = {"batch_limit": 1, "batch_flush_timeout": KEEP_ALIVE_EVERY, "written_at": "true"}
+        query = {
+            "batch_limit": MOST_IN_A_LINE,
+            "batch_flush_timeout": KEEP_ALIVE_EVERY,
+            "written_at": "true",
+            "eager": "true",
+        }
         cursors = [{"partition": partition, "offset": inbox.position or BEGIN} for partition, inbox in self._inboxes.items()]
         target = path("event-types", self.event_type, "events", query=query)
         return Call("GET", target, nothing, headers={"X-Nakadi-Cursors": body(cursors).decode()})
@@ -131,7 +138,7 @@ class QueueFeed:
         if inbox.closed:
             del self._inboxes[line.cursor.partition]
             return
-        inbox.put(self._message(line), len(text))
+        inbox.put(self._messages(line), len(text))
         if inbox.full and not await self._room(line.cursor.partition, inbox):
             del self._inboxes[line.cursor.partition]
             self._feeds.move_out(self.event_type, line.cursor.partition, inbox)
@@ -149,9 +156,14 @@ class QueueFeed:
         self._patience[partition] -= time.monotonic() - began
         return True
 
-    def _message(self, line: StreamLine) -> Message:
-        written_at_ms = max(0, line.written_at_ms[0]) if line.written_at_ms else 0
-        return Message(line.events[0], self.event_type, line.cursor.partition, line.cursor.offset, written_at_ms)
+    def _messages(self, line: StreamLine) -> list[Message]:
+        partition, event_type, count = line.cursor.partition, self.event_type, len(line.events)
+        cursors = cursors_up_to(line.cursor.offset, count)
+        times = line.written_at_ms or [0] * count
+        return [
+            Message(event, event_type, partition, cursor, max(0, written_at_ms))
+            for event, cursor, written_at_ms in zip(line.events, cursors, times, strict=True)
+        ]
 
     def _restart(self, error: CursorsUnavailable) -> float:
         """Go on where it is possible; seconds to wait before."""
@@ -184,6 +196,6 @@ def _read_line(text: bytes) -> StreamLine:
         line = _line.decode(text)
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"cannot read a line of the stream ({error}): {text[:200]!r}") from error
-    if len(line.events) > 1:
-        raise UnexpectedAnswer(f"a line with {len(line.events)} events was not asked for")
+    if line.written_at_ms and len(line.written_at_ms) != len(line.events):
+        raise UnexpectedAnswer(f"a line of {len(line.events)} events with {len(line.written_at_ms)} instants")
     return line

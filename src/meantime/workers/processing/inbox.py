@@ -6,8 +6,9 @@ from collections.abc import Callable
 from meantime.pulse import Pulse
 from meantime.workers.app import Message
 
-MOST_MESSAGES = 256
+MOST_MESSAGES = 1000
 MOST_BYTES = 2 << 20
+"""Beyond either a stream brings no more: up to one line of it has come on top."""
 
 
 class Inbox:
@@ -19,7 +20,7 @@ class Inbox:
         self.closed = False
         self._skip_before_ms = skip_before_ms
         self._arrived = arrived
-        self._waiting: deque[tuple[Message, int]] = deque()
+        self._waiting: deque[Message] = deque()
         self._bytes = 0
         self._freed = Pulse()
 
@@ -30,23 +31,22 @@ class Inbox:
     def full(self) -> bool:
         return not self.closed and (len(self._waiting) >= MOST_MESSAGES or self._bytes >= MOST_BYTES)
 
-    def put(self, message: Message, size: int) -> None:
-        self.position = message.cursor
-        if message.written_at_ms < self._skip_before_ms:
-            return
-        self._waiting.append((message, size))
-        self._bytes += size
-        if len(self._waiting) == 1:
+    def put(self, messages: list[Message], size: int) -> None:
+        """One or more, and about how many bytes they take."""
+        self.position = messages[-1].cursor
+        if self._skip_before_ms:
+            messages = [message for message in messages if message.written_at_ms >= self._skip_before_ms]
+        was_empty = not self._waiting
+        self._waiting.extend(messages)
+        self._bytes += size if messages else 0
+        if was_empty and messages:
             self._arrived()
 
     def take(self, most: int) -> list[Message]:
         """Up to so many messages that are there."""
-        was_full = self.full
-        taken: list[Message] = []
-        while self._waiting and len(taken) < most:
-            message, size = self._waiting.popleft()
-            self._bytes -= size
-            taken.append(message)
+        was_full, there = self.full, len(self._waiting)
+        taken = [self._waiting.popleft() for _ in range(min(most, there))]
+        self._bytes = self._bytes * len(self._waiting) // max(there, 1)
         if was_full:
             self._freed.beat()
         return taken
@@ -62,4 +62,5 @@ class Inbox:
         """Whatever comes from now on is dropped."""
         self.closed = True
         self._waiting.clear()
+        self._bytes = 0
         self._freed.beat()

@@ -22,7 +22,7 @@ class JobExecution:
 
     async def attempt(self, job: Job, messages: Sequence[Message]) -> None:
         """Returns when the handler has returned; raises what it raised, or `TimeLimitReached`."""
-        argument = list(messages) if job.batch else messages[0]
+        argument = job.argument(messages)
         began = time.perf_counter()
         try:
             if not job.asynchronous:
