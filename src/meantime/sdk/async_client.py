@@ -28,6 +28,7 @@ from meantime.sdk.reading import (
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
+from meantime.sdk.schedules import AsyncSchedules
 from meantime.sdk.trust import may_be_insecure, trusted
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class AsyncClient(AsyncSender):
         verify = trusted(verify, ca)
         credentials = Credentials(key, producer_group, may_be_insecure(insecure))
         super().__init__(Core(url, credentials, timeout=timeout, retries=retries), verify, transport)
+        self.schedules = AsyncSchedules(self)
 
     nodes = async_method(cluster.nodes)
     clock = async_method(cluster.clock)
@@ -102,6 +104,7 @@ class AsyncClient(AsyncSender):
     schedule_prepared = async_method(topic_calls.schedule_prepared)
     message = async_method(topic_calls.message)
     messages = async_method(topic_calls.messages)
+    all_messages = async_method(topic_calls.all_messages)
     move = async_method(topic_calls.move)
     delete_message = async_method(topic_calls.delete_message)
     delete_messages = async_method(topic_calls.delete_messages)

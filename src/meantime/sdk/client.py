@@ -28,6 +28,7 @@ from meantime.sdk.reading import (
     starting_cursors,
 )
 from meantime.sdk.retries import Retries
+from meantime.sdk.schedules import Schedules
 from meantime.sdk.trust import may_be_insecure, trusted
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Client(Sender):
         verify = trusted(verify, ca)
         credentials = Credentials(key, producer_group, may_be_insecure(insecure))
         super().__init__(Core(url, credentials, timeout=timeout, retries=retries), verify, transport)
+        self.schedules = Schedules(self)
         self._verify = verify
         self._background: BackgroundConsumers | None = None
         self._starting = Lock()
@@ -110,6 +112,7 @@ class Client(Sender):
     schedule_prepared = method(topic_calls.schedule_prepared)
     message = method(topic_calls.message)
     messages = method(topic_calls.messages)
+    all_messages = method(topic_calls.all_messages)
     move = method(topic_calls.move)
     delete_message = method(topic_calls.delete_message)
     delete_messages = method(topic_calls.delete_messages)

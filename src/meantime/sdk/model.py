@@ -111,6 +111,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     oldest_available_offset: str
     newest_available_offset: str
     unconsumed_events: int | None = None
+    start_after: str | None = None
 
 
 class KafkaConfiguration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,6 +146,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None = None
     stall_ms: float | None = None
     error: str | None = None
+    overtaken: list[str] = []
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -186,5 +188,12 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerSlot(msgspec.Struct, frozen=True, rename={"start": "from"}):
+    """`planned` are firings of schedules that are not set yet."""
+
     start: int
     pending: int
+    planned: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.pending + self.planned

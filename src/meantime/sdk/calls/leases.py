@@ -17,6 +17,8 @@ from meantime.sdk.messages import LeasedMessage, Outcome
 
 #: The earliest instant that a broker accepts is 5 ms ahead of its clock.
 SOONEST_MS = 20
+#: The longest reason that a broker accepts, in characters.
+MOST_REASON = 1000
 #: A vanished stream is noticed by the broker within 10 s; until then its successor gets 409.
 NOTICED_WITHIN = 15.0
 
@@ -76,10 +78,33 @@ def extend_leases(
 
 
 def release_leases(
-    topic: str, consumer_id: str, leases: Sequence[LeaseReference], after: Duration = 0.0
+    topic: str,
+    consumer_id: str,
+    leases: Sequence[LeaseReference],
+    after: Duration | None = None,
+    reason: str | None = None,
 ) -> Call[list[Outcome]]:
-    """Give messages back, to be leased again `after` from now."""
-    return _change("release", topic, consumer_id, leases, max(SOONEST_MS, milliseconds(after)))
+    """Give messages back, to be leased again `after` from now, or if that is not given when the topic's retry policy says,
+    later with every attempt. `reason` is shown to whoever gets them next; of a long one the beginning."""
+    after_ms = None if after is None else max(SOONEST_MS, milliseconds(after))
+    return _change("release", topic, consumer_id, leases, after_ms, _taken(reason))
+
+
+def reason_of(error: BaseException) -> str:
+    """An exception as the reason for which a message is given back."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""  # its own method failed; what kind it is can still be said
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _taken(reason: str | None) -> str | None:
+    """As much of it as a broker takes; it cannot store every character."""
+    if not reason:
+        return None
+    text = reason.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    return text if len(text) <= MOST_REASON else text[: MOST_REASON - 1] + "…"
 
 
 def delete_leases(topic: str, consumer_id: str, leases: Sequence[LeaseReference]) -> Call[list[Outcome]]:
@@ -88,9 +113,14 @@ def delete_leases(topic: str, consumer_id: str, leases: Sequence[LeaseReference]
 
 
 def _change(
-    verb: str, topic: str, consumer_id: str, leases: Sequence[LeaseReference], after_ms: int | None
+    verb: str,
+    topic: str,
+    consumer_id: str,
+    leases: Sequence[LeaseReference],
+    after_ms: int | None,
+    reason: str | None = None,
 ) -> Call[list[Outcome]]:
-    more = fields(after_ms=after_ms)
+    more = fields(after_ms=after_ms, reason=reason)
     entries: list[dict[str, Any]] = [{"id": lease.id, "version": lease.version, **more} for lease in leases]
     target = path("topics", topic, "leases", verb)
     return Call("POST", target, read_outcomes, body({"consumer_id": consumer_id, "leases": entries}), JSON)

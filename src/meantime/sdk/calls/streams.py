@@ -7,7 +7,7 @@ import msgspec
 
 from meantime.errors import MeantimeError, PublishFailed
 from meantime.sdk.calls.call import JSON, Call, Response, body, fields, fresh_id, nothing, path, reading
-from meantime.sdk.instants import Duration, milliseconds
+from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms
 from meantime.sdk.model import Event, EventType, Partition, PublishedItem, Schema, Statistic, Storage, Switch, Timeline
 
 read_event_type = reading(EventType)
@@ -109,9 +109,11 @@ def _refused(answer: Response) -> MeantimeError | None:
     )
 
 
-def partitions(event_type: str) -> Call[list[Partition]]:
-    """The partitions with their oldest and newest cursor."""
-    return Call("GET", path("event-types", event_type, "partitions"), reading(list[Partition]))
+def partitions(event_type: str, *, written_from: Instant | None = None) -> Call[list[Partition]]:
+    """The partitions with their oldest and newest cursor. With `written_from`, `start_after` is the cursor after which the
+    first event lies that was written then or later, and `unconsumed_events` how many there are from there."""
+    query = None if written_from is None else {"written_from_ms": max(0, unix_ms(written_from))}
+    return Call("GET", path("event-types", event_type, "partitions", query=query), reading(list[Partition]))
 
 
 def storages() -> Call[list[Storage]]:

@@ -74,7 +74,7 @@ def cancel(token: str | Timer, *, at: int | None = None) -> Call[Timer]:
 
 
 def find_timer(token: str, *, at: int | None = None) -> Call[Timer]:
-    """What became of a timer: pending, fired or cancelled."""
+    """What became of a timer: pending, fired, cancelled, or rejected with a `reason`."""
     return Call("GET", path("timers", token, query={"at": at}), reading(Timer))
 
 

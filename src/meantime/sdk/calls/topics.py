@@ -9,7 +9,19 @@ from typing import Any
 from meantime.errors import Invalid
 from meantime.sdk.calls.call import JSON, Call, Response, body, fields, nothing, path, reading
 from meantime.sdk.instants import Duration, Instant, milliseconds, unix_ms, when
-from meantime.sdk.messages import Consumer, Message, Moved, NewMessage, Outcome, Redriven, Scheduled, Slot, Topic
+from meantime.sdk.messages import (
+    Consumer,
+    Message,
+    MessagePage,
+    Moved,
+    NewMessage,
+    Outcome,
+    Redriven,
+    RetryPolicy,
+    Scheduled,
+    Slot,
+    Topic,
+)
 
 read_results = reading(list[Scheduled], "results")
 read_outcomes = reading(list[Outcome], "results")
@@ -45,10 +57,12 @@ def create_topic(
     max_attempts: int | None = None,
     dead_letter_topic: str | None = None,
     dedupe: Duration | None = None,
+    retry: RetryPolicy | Mapping[str, float] | None = None,
 ) -> Call[None]:
     """Make a topic or change its settings; what is not given keeps its value.
 
-    >>> client.create_topic("reminders", max_attempts=5, dead_letter_topic="reminders.dead")
+    >>> client.create_topic("reminders", max_attempts=5, dead_letter_topic="reminders.dead",
+    ...                     retry={"delay_ms": 5000, "factor": 3})
     """
     document = fields(
         bucket_count=bucket_count,
@@ -58,6 +72,7 @@ def create_topic(
         max_attempts=max_attempts,
         dead_letter_topic=dead_letter_topic,
         dedupe_ms=_optional_ms(dedupe),
+        retry=retry,
     )
     return Call("PUT", path("topics", name), nothing, body(document), JSON)
 
@@ -120,9 +135,10 @@ def _one_result(answer: Response) -> Scheduled:
     return result
 
 
-def message(topic: str, id: str, *, consumer_id: str | None = None) -> Call[Message]:
-    """Look at a message, as its owner or, with `consumer_id`, as the present holder of its lease."""
-    target = path("topics", topic, "messages", id, query={"consumer_id": consumer_id})
+def message(topic: str, id: str, *, consumer_id: str | None = None, all_groups: bool = False) -> Call[Message]:
+    """Look at a message, as its owner, with `consumer_id` as the present holder of its lease, or with `all_groups` as an
+    operator of the topic."""
+    target = path("topics", topic, "messages", id, query={"consumer_id": consumer_id, "all": "true" if all_groups else None})
     # A holder does not speak for a producer group, and its key may not be allowed to.
     return Call("GET", target, reading(Message), headers={"X-Producer-Group": ""} if consumer_id else {})
 
@@ -131,6 +147,16 @@ def messages(topic: str, *, limit: int = 1000, after: str | None = None) -> Call
     """The messages of your producer group by id; `after` is the last id of the page before."""
     query = {"limit": limit, "after": after}
     return Call("GET", path("topics", topic, "messages", query=query), reading(list[Message], "messages"))
+
+
+def all_messages(topic: str, *, limit: int = 1000, after: str | None = None) -> Call[MessagePage]:
+    """The messages of all producer groups in the order of their instants, for operators of the topic; `after` is the `next`
+    of the page before.
+
+    >>> [(letter.id, letter.dead_letter["reason"]) for letter in client.all_messages("reminders.dead").messages]
+    """
+    query = {"limit": limit, "after": after, "all": "true"}
+    return Call("GET", path("topics", topic, "messages", query=query), reading(MessagePage))
 
 
 def move(

@@ -20,7 +20,7 @@ from meantime.sdk.calls import leases as lease_calls
 from meantime.sdk.calls import topics as topic_calls
 from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.instants import Duration
-from meantime.sdk.messages import LeasedMessage, Outcome
+from meantime.sdk.messages import FailedAttempt, LeasedMessage, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class LeaseState(Enum):
 
 class AsyncLease:
     """A message that is this consumer's until `expires_in` runs out. As a context manager it is deleted when the block
-    succeeds and released when it raises.
+    succeeds, and released with the exception as the reason when it raises.
 
     >>> async for lease in client.consume("reminders", "worker-1"):
     ...     async with lease:
@@ -72,6 +72,16 @@ class AsyncLease:
     def attempts(self) -> int:
         """How often the message has been leased, this time included."""
         return self._leased.attempts
+
+    @property
+    def reason(self) -> str | None:
+        """Why the message was given back last, if a consumer has said so."""
+        return self._leased.reason
+
+    @property
+    def history(self) -> Sequence[FailedAttempt]:
+        """The latest attempts that failed with a reason, the last one last."""
+        return self._leased.history
 
     @property
     def message(self) -> LeasedMessage:
@@ -113,11 +123,12 @@ class AsyncLease:
                 self._lose(outcome.status)
             self._state = LeaseState.SETTLED
 
-    async def release(self, after: Duration = 0.0) -> None:
-        """Give the message back, to be leased again `after` from now."""
+    async def release(self, after: Duration | None = None, reason: str | None = None) -> None:
+        """Give the message back, to be leased again `after` from now, or when the topic's retry policy says. `reason` is
+        shown to whoever gets it next, to its owner and in the dead letter."""
         async with self.lock:
             self._require_held()
-            outcome = await self._change(lease_calls.release_leases(self.topic, self.consumer_id, [self], after))
+            outcome = await self._change(lease_calls.release_leases(self.topic, self.consumer_id, [self], after, reason))
             if outcome.status != "ok":
                 self._lose(outcome.status)
             self._state = LeaseState.SETTLED
@@ -186,8 +197,8 @@ class AsyncLease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if error is None:
             if not self.settled:
                 await self.delete()
         elif self.held:
-            await self.release()
+            await self.release(reason=lease_calls.reason_of(error))

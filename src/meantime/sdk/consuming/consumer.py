@@ -205,7 +205,7 @@ class TopicConsumer:
         leases = [lease for lease in self._waiting if lease.held]
         self._waiting.clear()
         if leases:
-            call = lease_calls.release_leases(self._topic, self._consumer_id, leases)
+            call = lease_calls.release_leases(self._topic, self._consumer_id, leases, after=0)
             try:
                 await self._sender.send(call, retry_for=2.0)
             except MeantimeError:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -14,12 +14,12 @@ from meantime.sdk.consuming.background_loop import CLOSED_WITHIN, BackgroundLoop
 from meantime.sdk.consuming.consumer import ConsumeOptions, TopicConsumer
 from meantime.sdk.http.transport import AsyncSender
 from meantime.sdk.instants import Duration
-from meantime.sdk.messages import LeasedMessage
+from meantime.sdk.messages import FailedAttempt, LeasedMessage
 
 
 class Lease:
     """A message that is this consumer's until `expires_in` runs out. As a context manager it is deleted when the block
-    succeeds and released when it raises.
+    succeeds, and released with the exception as the reason when it raises.
 
     >>> for lease in client.consume("reminders", "worker-1"):
     ...     with lease:
@@ -61,6 +61,16 @@ class Lease:
         return self._lease.attempts
 
     @property
+    def reason(self) -> str | None:
+        """Why the message was given back last, if a consumer has said so."""
+        return self._lease.reason
+
+    @property
+    def history(self) -> Sequence[FailedAttempt]:
+        """The latest attempts that failed with a reason, the last one last."""
+        return self._lease.history
+
+    @property
     def version(self) -> int:
         return self._lease.version
 
@@ -95,9 +105,10 @@ class Lease:
         """The work is done; raises LeaseLost if the message was no longer this consumer's."""
         self._loop.run(self._lease.delete())
 
-    def release(self, after: Duration = 0.0) -> None:
-        """Give the message back, to be leased again `after` from now."""
-        self._loop.run(self._lease.release(after))
+    def release(self, after: Duration | None = None, reason: str | None = None) -> None:
+        """Give the message back, to be leased again `after` from now, or when the topic's retry policy says. `reason` is
+        shown to whoever gets it next, to its owner and in the dead letter."""
+        self._loop.run(self._lease.release(after, reason))
 
     def extend(self, after: Duration = 30.0) -> None:
         """Let the lease end `after` from now."""
