@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import typer
 
 from meantime.errors import Invalid
 
@@ -22,10 +23,11 @@ END = None
 
 @dataclass(frozen=True, slots=True)
 class InputLine:
-    """One JSON text and where it stood."""
+    """One JSON text and where it stood; `fault` is what was found wrong before it was read."""
 
     place: str
     text: bytes
+    fault: str = ""
 
 
 def items(files: Sequence[Path]) -> Iterator[InputLine]:
@@ -99,3 +101,10 @@ def _pump(source: Iterable[InputLine], arrived: "queue.Queue[InputLine | BaseExc
         arrived.put(error)
     else:
         arrived.put(END)
+
+
+def one_or_three(replicas: int | None) -> int | None:
+    """How many of each service a stack can have; two would be down with either of them."""
+    if replicas not in (None, 1, 3):
+        raise typer.BadParameter(f"a stack has 1 or 3 of each service, not {replicas}")
+    return replicas

@@ -1,11 +1,17 @@
-"""Durations and instants as people type them: `90s`, `1h30m`, `2d`; `2026-05-01T09:00:00Z`, `2026-05-01 09:00`, `now`."""
+"""Durations and instants as people type them: `90s`, `1h30m`, `2d`; `2026-05-01T09:00:00Z`, `2026-05-01 09:00`, `now`.
+
+How they are shown is said in `meantime.readable`.
+"""
 
 import re
 from datetime import datetime
 
 import typer
 
-from meantime.durations import UNITS, parse_duration
+from meantime.durations import parse_duration
+from meantime.readable import clock_time, from_now, human, readable
+
+__all__ = ["clock_time", "from_now", "human", "readable", "seconds", "unix_seconds"]
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -34,19 +40,3 @@ def unix_seconds(text: str, now: float) -> float:
         raise typer.BadParameter(
             f"{text!r} is not an instant; write it like 2026-05-01T09:00:00Z, '2026-05-01 09:00', now or +10m"
         ) from None
-
-
-def human(duration: float) -> str:
-    """`5400` is `1h30m`: the two largest units."""
-    if duration < 1:
-        return f"{round(duration * 1000)}ms"
-    parts, rest = [], round(duration)
-    for unit in ("d", "h", "m", "s"):
-        count, rest = divmod(rest, int(UNITS[unit]))
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts[:2])
-
-
-def clock_time(unix_ms: int) -> str:
-    return datetime.fromtimestamp(unix_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")

@@ -24,20 +24,24 @@ from meantime.extras import missing_extra
 COMMANDS = {
     "stack": ("up", "down", "status"),
     "node": ("node", "nodes", "migrate", "config", "demo", "keys"),
-    "event_types": ("event-types",),
-    "publish": ("publish",),
-    "tail": ("tail",),
-    "subscriptions": ("subscriptions",),
-    "switch": ("switch",),
-    "storages": ("storages",),
-    "topics": ("topics",),
-    "schedule": ("schedule",),
-    "consume": ("consume",),
-    "load": ("load",),
+    "streams.event_types": ("event-types",),
+    "streams.publish": ("publish",),
+    "streams.tail": ("tail",),
+    "streams.subscriptions": ("subscriptions",),
+    "streams.switch": ("switch",),
+    "streams.storages": ("storages",),
+    "topics.topics": ("topics",),
+    "topics.schedule": ("schedule",),
+    "topics.consume": ("consume",),
+    "topics.load": ("load",),
+    "schedules.schedules": ("schedules",),
     "timers": ("oscillator", "futures", "dispatcher", "ledger", "timers"),
     "workers": ("worker", "apps"),
     "pipelines": ("pipeline",),
-    "bench": ("bench", "chaos"),
+    "console": ("console",),
+    "audit": ("audit",),
+    "bench": ("bench",),
+    "chaos": ("chaos",),
     "help": ("completion", "help"),
 }
 """The modules, and which of them has which command."""
@@ -100,10 +104,24 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _behind_the_command(given: str | bool | None, option: typer.CallbackParam) -> None:
+    if given:
+        raise typer.BadParameter(
+            f"{option.opts[0]} stands behind the command, as in `meantime topics list {option.opts[0]}`"
+        )
+
+
+Misplaced = Annotated[str | None, typer.Option(hidden=True, callback=_behind_the_command)]
+
+
 def root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
+    url: Misplaced = None,
+    key: Misplaced = None,
+    data: Misplaced = None,
+    json: Annotated[bool, typer.Option("--json", hidden=True, callback=_behind_the_command)] = False,
 ) -> None:
     """Meantime: an event broker with a sense of time.
 

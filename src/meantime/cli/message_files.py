@@ -45,7 +45,13 @@ def rows_of_csv(file: Path) -> Iterator[InputLine]:
         with file.open(newline="", encoding="utf-8-sig") as opened:
             reader = csv.DictReader(opened)
             for row in reader:
-                yield InputLine(f"{file}:{reader.line_num}", msgspec.json.encode(_of_row(row)))
+                place = f"{file}:{reader.line_num}"
+                if None in row or None in row.values():
+                    yield InputLine(
+                        place, msgspec.json.encode(_cells(row)), "the row has more or fewer cells than the header"
+                    )
+                else:
+                    yield InputLine(place, msgspec.json.encode(_of_row(row)))
     except OSError as error:
         raise Invalid(f"cannot read {file}: {error.strerror}") from error
     except (csv.Error, UnicodeDecodeError) as error:
@@ -54,8 +60,13 @@ def rows_of_csv(file: Path) -> Iterator[InputLine]:
 
 def _of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     special = {name: row[name] for name in ("id", *WHEN) if row.get(name)}
-    rest = {name: value for name, value in row.items() if name not in ("id", "body", *WHEN) and name is not None}
+    rest = {name: value for name, value in row.items() if name not in ("id", "body", *WHEN)}
     return special | {"body": _json_or_text(row["body"]) if "body" in row else rest}
+
+
+def _cells(row: Mapping[str | None, Any]) -> list[str]:
+    """All that stood there, in order."""
+    return [cell for name, cell in row.items() if name is not None and cell is not None] + list(row.get(None) or ())
 
 
 def _json_or_text(text: str) -> Any:
@@ -69,6 +80,8 @@ def message(item: InputLine, default: When) -> "NewMessage":
     """The message of one line; Invalid says what is wrong with it."""
     from meantime.sdk.messages import NewMessage
 
+    if item.fault:
+        raise Invalid(item.fault)
     try:
         line = msgspec.json.decode(item.text, type=dict[str, Any])
         for name in line.keys() - KNOWN:

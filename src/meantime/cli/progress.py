@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from meantime.cli.instants import human
 from meantime.cli.output import print_json, say
 from meantime.errors import Invalid
 
@@ -86,14 +87,18 @@ class Summary:
             yield
         except BaseException:
             if self.done:
-                say(f"{self.verb} {self.done:,} {self.noun} before it ended")
+                say(f"{self.verb} {self._counted} before it ended")
             raise
 
     def report(self, json: bool, **others: int) -> None:
         """`others` are what became of the rest, like `rejected=3`."""
         took = max(time.monotonic() - self.began, 1e-9)
         if json:
-            print_json({self.verb: self.done, **others, "seconds": round(took, 3)})
+            print_json({self.verb: self.done, **others, "took_ms": round(took * 1000)})
             return
         rest = "".join(f", {count:,} {fate}" for fate, count in others.items() if count)
-        say(f"{self.verb} {self.done:,} {self.noun}{rest} in {took:.1f} s ({self.done / took:,.0f}/s)")
+        say(f"{self.verb} {self._counted}{rest} in {human(took)} ({self.done / took:,.0f}/s)")
+
+    @property
+    def _counted(self) -> str:
+        return f"{self.done:,} {self.noun}" if self.done != 1 else f"1 {self.noun.removesuffix('s')}"

@@ -31,14 +31,21 @@ def _a_killed_node_leaves_and_returns(stage: TourStage) -> None:
     former = stage.pid_of("node-3")
     stage.kill("node-3")
     stage.voice.say("kill -9 node-3. Nothing says goodbye; its ZooKeeper session has to run out.")
-    _, left_after = stage.until("node-3 to leave", lambda: stage.nodes().get("node-3", {}).get("state") != "healthy")
-    stage.voice.fact(f"the others have noticed after {left_after:.1f} s")
+    left, left_after = stage.until("node-3 to leave", lambda: _left_or_back(stage, former))
+    stage.voice.fact(f"the others have noticed after {left_after:.1f} s" if left == "left" else "it was back before that")
     _, back_after = stage.until(
         "the supervisor to restart it", lambda: stage.pid_of("node-3") != former and _healthy(stage, 3), within=60
     )
     stage.check(
         stage.nodes()["node-3"]["url"] == before["url"], f"it is back after {back_after:.1f} s more, same name, same address"
     )
+
+
+def _left_or_back(stage: TourStage, former: int) -> str | None:
+    """A node that starts again quickly may take its place in the list before anybody has noticed."""
+    if stage.nodes().get("node-3", {}).get("state") != "healthy":
+        return "left"
+    return "back" if stage.pid_of("node-3") != former and _healthy(stage, 3) else None
 
 
 def _a_wrong_clock_is_not_trusted(stage: TourStage) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 
 from meantime.stack.session import running
-from meantime.tour import foundation, streams, timers, topics, workers
+from meantime.tour import foundation, schedules, streams, timers, topics, workers
 from meantime.tour.stage import TourStage, Voice
 
-CHAPTERS = [foundation.play, streams.play, topics.play, workers.play, timers.play]
+CHAPTERS = [foundation.play, streams.play, topics.play, schedules.play, workers.play, timers.play]
 
 
 def play() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from meantime.cli.instants import clock_time
 from meantime.cli.output import on_terminal, print_json, print_table, say
 from meantime.cli.session import ClusterSession, Data, Json, Key, Url, Yes, confirm, on_cluster, open_session
 from meantime.errors import NotFound
@@ -28,6 +29,8 @@ class AppView(msgspec.Struct, frozen=True):
 class WorkerView(msgspec.Struct, frozen=True):
     worker: str
     queues: list[str] = []
+    host: str | None = None
+    pid: int | None = None
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -86,7 +89,8 @@ def show(
         print_json({"app": app, "workers": workers, "queues": queues})
         return
     print_table(["queue", "event type", "partition", "owner", "last", "cursor", "lag", "state"], map(_row, queues))
-    print_table(["worker", "queues"], ([worker.worker, len(worker.queues)] for worker in workers))
+    rows = ([worker.worker, worker.host, worker.pid, len(worker.queues)] for worker in workers)
+    print_table(["worker", "host", "pid", "queues"], rows)
 
 
 @apps.command()
@@ -104,7 +108,9 @@ def reset(
     """
     id = _id(session, app, queue)
     confirm(f"Have {queue} of {app} go on after {cursor}?", yes)
-    _print(session, _change(session, "PUT", "apps", app, "queues", id, "last", document={"cursor": cursor}))
+    moved = _change(session, "PUT", "apps", app, "queues", id, "last", document={"cursor": cursor})
+    left = "" if moved.get("lag") is None else f"; {moved['lag']} messages are left"
+    print_json(moved) if session.json else say(f"{queue} of {app} goes on after {moved.get('cursor')}{left}")
 
 
 @apps.command()
@@ -185,7 +191,9 @@ def _change(session: ClusterSession, method: str, *parts: str, document: dict[st
 
 def _switch(session: ClusterSession, app: str, queue: str | None, verb: str) -> None:
     parts = ("apps", app) if queue is None else ("apps", app, "queues", _id(session, app, queue))
-    _print(session, _change(session, "POST", *parts, verb))
+    changed = _change(session, "POST", *parts, verb)
+    whole = app if queue is None else f"{queue} of {app}"
+    print_json(changed) if session.json else say(f"{whole} is paused" if verb == "pause" else f"{whole} goes on")
 
 
 def _id(session: ClusterSession, app: str, queue: str) -> str:
@@ -202,17 +210,18 @@ def _id(session: ClusterSession, app: str, queue: str) -> str:
     raise NotFound(f"{app} has no queue {queue!r}; " + (f"it has {there}{more}" if queues else "it has none at all"))
 
 
-def _print(session: ClusterSession, document: dict[str, Any]) -> None:
-    if session.json:
-        print_json(document)
-    else:
-        print_table(["", ""], ([name, value] for name, value in document.items() if value is not None))
-
-
 def _row(queue: QueueView) -> list[object]:
     state = queue.problem or ("paused" if queue.paused else "running" if queue.owner else "waiting for a worker")
     lag = "?" if queue.lag is None else queue.lag
-    return [queue.queue, queue.event_type, queue.partition, queue.owner, queue.last, queue.cursor, lag, state]
+    return [queue.queue, queue.event_type, queue.partition, queue.owner, _instant(queue.last), queue.cursor, lag, state]
+
+
+def _instant(last: str | None) -> str:
+    """The time of the last message that was done, which ZooKeeper has in a form of its own."""
+    from meantime.workers.rules import instant_of
+
+    at_ms = instant_of(last or "")
+    return clock_time(at_ms) if at_ms is not None else last or ""
 
 
 def _watch(session: ClusterSession, app: str) -> None:
@@ -231,6 +240,7 @@ def table(app: str, workers: list[WorkerView], queues: list[QueueView]) -> Any:
 
     colours = ("cyan", "magenta", "green", "yellow", "blue", "red")
     shades = {worker.worker: colours[place % len(colours)] for place, worker in enumerate(workers)}
+    processes = {one.worker: f"{one.worker} ({one.host}, {one.pid})" for one in workers if one.pid}
     drawn = Table(
         box=None, pad_edge=False, header_style="bold", title=f"{app}: {len(workers)} workers", title_justify="left"
     )
@@ -240,6 +250,11 @@ def table(app: str, workers: list[WorkerView], queues: list[QueueView]) -> Any:
         _, event_type, partition, owner, _, cursor, lag, state = _row(queue)
         style = shades.get(str(owner), "dim")
         drawn.add_row(
-            Text(str(owner or "nobody"), style), str(event_type), str(partition), str(cursor), str(lag), str(state)
+            Text(processes.get(str(owner), str(owner or "nobody")), style),
+            str(event_type),
+            str(partition),
+            str(cursor),
+            str(lag),
+            str(state),
         )
     return drawn

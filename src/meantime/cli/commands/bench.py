@@ -1,35 +1,44 @@
-"""The commands that put the system to the test: `bench` measures it beside its peers, `chaos` breaks it.
-
-Benchmarks are programs of a checkout; each runs our side and a peer's in one run. In the fault suite everything runs for
-real, is broken for real, and is judged from recorded histories.
-"""
+"""`meantime bench`: the table of what is measured, and the programs of a checkout that measure more of it."""
 
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from meantime.cli.output import print_json, print_line
+from meantime.cli.output import print_line
 from meantime.errors import NotFound
 
 PROGRAMS = Path(__file__).parents[4] / "bench"
+TABLE = "table"
+"""The program whose rows may be named as well."""
 
 
 def register(app: typer.Typer) -> None:
     app.command()(bench)
-    app.command()(chaos)
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="Which ones; all if none is named.")] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="Say which there are.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Rows of the table, or programs; the whole table if none is named.")
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="Say which rows and programs there are.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="One short turn of each row, for a look after a change.")] = False,
+    stack: Annotated[
+        str | None, typer.Option(help="The data directory of a stack that runs, for rows, instead of one of their own.")
+    ] = None,
+    record: Annotated[bool, typer.Option("--record", help="Keep what came out of rows in docs/measured.")] = False,
 ) -> None:
-    """Measure: our side and a peer's in the same run, printed as ratios.
+    """Measure: our side and a peer's in the same run, printed as ratios with their goals.
 
-    Absolute numbers depend on the machine; compare the ratios.
+    Absolute numbers depend on the machine; compare the ratios. What is worse by a tenth than what is on record is told in
+    red. The JSON of what was measured goes to standard output.
+
+    Example: meantime bench publish worker
+
+    Example: meantime bench --short rest
 
     Example: meantime bench topics
     """
@@ -37,40 +46,35 @@ def bench(
     if not programs:
         raise NotFound(f"no benchmarks in {PROGRAMS}: they are part of the source, not of the installed package")
     if list_only:
-        print_line("\n".join(programs))
+        print_line(f"rows of the table\n{_indented(_rows(programs))}\nprograms\n{_indented(programs)}")
         return
-    for name in names or programs:
-        if name not in programs:
-            raise NotFound(f"there is no benchmark {name!r}; there are: {', '.join(programs)}")
-        print_line(f"\n━━ {name}")
-        code = subprocess.run([sys.executable, str(programs[name])], check=False).returncode
-        if code:
-            raise typer.Exit(code)
+    asked = names or [TABLE]
+    rows = [] if set(asked) <= programs.keys() else [name for name in asked if name not in programs]
+    known = _rows(programs) if rows else []
+    for name in rows:
+        if name not in known:
+            raise NotFound(f"there is no benchmark {name!r}; there are: {', '.join([*known, *programs])}")
+    options = [*(["--short"] * short), *(["--stack", stack] if stack else []), *(["--record"] * record)]
+    if rows or TABLE in asked:
+        _run(programs[TABLE], *rows, *options)
+    for name in asked:
+        if name in programs and name != TABLE:
+            print_line(f"\n━━ {name}")
+            _run(programs[name])
 
 
-def chaos(
-    seed: Annotated[int, typer.Option(help="Decides every choice; the same seed makes the same plan.")] = 1,
-    switches: Annotated[int, typer.Option(min=1, max=1000, help="How many switches, each with a fault.")] = 10,
-    data: Annotated[
-        Path | None, typer.Option(help="Where the stack of the suite lives; a temporary folder if not given.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
-) -> None:
-    """Switch storages under load while processes are killed and frozen, and check that nothing is lost.
+def _rows(programs: Mapping[str, Path]) -> list[str]:
+    listed = subprocess.run([sys.executable, str(programs[TABLE]), "--list"], capture_output=True, text=True, check=False)
+    if listed.returncode:
+        raise NotFound(f"the table cannot be read; its packages are those of `make setup`: {listed.stderr.strip()[-300:]}")
+    return listed.stdout.split()
 
-    Starts a stack of its own: three nodes, two Kafka clusters. Exit code 1 if anything was lost, twice, out of order or left
-    behind.
 
-    Example: meantime chaos --seed 7 --switches 20
-    """
-    from meantime.chaos.streams import ChaosPlan, run
+def _indented(names: Iterable[str]) -> str:
+    return "\n".join(f"  {name}" for name in names)
 
-    tell = (lambda _: None) if json else print_line
-    with tempfile.TemporaryDirectory(prefix="meantime-chaos-") as folder:
-        report = run((data or Path(folder)) / "stack", ChaosPlan(seed=seed, switches=switches), tell)
-    if json:
-        print_json(report.summary())
-    else:
-        print_line("\n".join(report.lines()))
-    if not report.good:
-        raise typer.Exit(1)
+
+def _run(program: Path, *arguments: str) -> None:
+    code = subprocess.run([sys.executable, str(program), *arguments], check=False).returncode
+    if code:
+        raise typer.Exit(code)

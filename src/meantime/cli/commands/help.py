@@ -23,7 +23,13 @@ VARIABLES = (
     ("MEANTIME_IVY_SETTINGS", "stack", "an Ivy settings file that says where jars come from"),
     ("MEANTIME_FIRST_KEY", "migrate", "a key of your own making that may do everything"),
     ("MEANTIME_CHECKPOINT", "futures", "where Spark keeps pending timers"),
+    (
+        "MEANTIME_BUNDLE",
+        "futures, pipelines, Spark",
+        "what executors get this package from: `meantime pipeline bundle` makes it",
+    ),
     ("MEANTIME_FUTURES_NICE", "futures", "how far to step back behind other processes"),
+    ("MEANTIME_HEALTH_PORT", "processes of timers", "answer /health and /ready on this port"),
     ("MEANTIME_WORKER_SESSION_TIMEOUT", "workers", "seconds after which a silent worker loses its queues"),
     ("MEANTIME_WORKER_SETTLE", "workers", "seconds to wait for more workers before queues are assigned again"),
     ("MEANTIME_WORKER_THREADS", "workers", "most jobs at once that are plain functions"),
@@ -32,6 +38,7 @@ VARIABLES = (
     ("MEANTIME_TOPIC", "consume --exec", "given to the command: the topic"),
     ("MEANTIME_ID", "consume --exec", "given to the command: the message's id"),
     ("MEANTIME_ATTEMPTS", "consume --exec", "given to the command: which attempt it is"),
+    ("MEANTIME_REASON", "consume --exec", "given to the command: why the message failed before, if it did"),
 )
 """Beside the settings of nodes, each of which is a variable as well."""
 

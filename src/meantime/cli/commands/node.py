@@ -4,14 +4,16 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
+from getpass import getuser
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from meantime import config as settings
+from meantime.cli.instants import clock_time
 from meantime.cli.output import print_json, print_table
-from meantime.cli.session import ClusterSession, on_cluster
+from meantime.cli.session import ClusterSession, Data, on_cluster
 
 T = TypeVar("T")
 
@@ -97,6 +99,7 @@ def migrate(
             help="A key of your own making that may do everything, as mt_<8 hex digits>_<32 or more characters>.",
         ),
     ] = None,
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """Bring the database schema up to date. Safe to run from many places at once.
@@ -107,9 +110,9 @@ def migrate(
     """
     from meantime.database.migrate import migrate as apply
 
-    applied = apply(_postgres(postgres, config))
+    applied = apply(_postgres(postgres, config, data))
     if first_key:
-        _with_keys(postgres, config, lambda store: store.ensure("first", ["admin"], first_key, _now_ms()))
+        _with_keys(postgres, config, data, lambda store: store.ensure("first", ["admin"], first_key, _now_ms()))
     if json:
         print_json({"applied": applied})
     else:
@@ -146,16 +149,19 @@ def keys_add(
     scope: Annotated[list[str], typer.Option("--scope", "-s", help="What it may do; repeat for several.")],
     postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
     config: ConfigFile = None,
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """Make a key. It is shown once and stored only as a digest.
 
-    Scopes: admin, publish:<event type>, read:<event type>, produce:<group>, consume:<topic>, timers, callback:<Kafka topic>,
-    apps, metrics; `*` in a name stands for anything. Timers that call back event-type:<name> also need publish:<name>.
+    Scopes: admin, look (see everything but bodies), look:bodies, publish:<event type>, read:<event type>, produce:<group>,
+    consume:<topic>, operate:<topic>, timers, callback:<Kafka topic>, apps, metrics; `*` in a name stands for anything.
+    Timers that call back event-type:<name> also need publish:<name>.
 
     Example: meantime keys add billing -s publish:orders -s 'read:orders.*'
     """
-    id, key = _with_keys(postgres, config, lambda store: store.add(name, scope, _now_ms()))
+    id, key = _with_keys(postgres, config, data, lambda store: store.add(name, scope, _now_ms()))
+    _audited(postgres, config, data, "create", id, {"name": name, "scopes": scope})
     if json:
         print_json({"id": id, "name": name, "scopes": scope, "key": key})
     else:
@@ -166,18 +172,29 @@ def keys_add(
 def keys_list(
     postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
     config: ConfigFile = None,
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """List the keys, the revoked ones too. The keys themselves are not stored.
 
     Example: meantime keys list --json
     """
-    found = _with_keys(postgres, config, lambda store: store.list())
+    found = _with_keys(postgres, config, data, lambda store: store.list())
     if json:
         print_json([asdict(key) for key in found])
         return
-    rows = [[key.id, key.name, " ".join(key.scopes), "revoked" if key.revoked_ms else "valid"] for key in found]
-    print_table(["id", "name", "scopes", "state"], rows)
+    rows = [
+        [
+            key.id,
+            key.name,
+            " ".join(key.scopes),
+            "revoked" if key.revoked_ms else "valid",
+            clock_time(key.created_ms),
+            clock_time(key.revoked_ms) if key.revoked_ms else "",
+        ]
+        for key in found
+    ]
+    print_table(["id", "name", "scopes", "state", "made", "revoked"], rows)
 
 
 @keys.command("revoke")
@@ -185,31 +202,54 @@ def keys_revoke(
     id: Annotated[str, typer.Argument(help="The id that `keys list` shows.")],
     postgres: Annotated[str | None, typer.Option(help="PostgreSQL URI.")] = None,
     config: ConfigFile = None,
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """Revoke a key. It stops working on every node at once.
 
     Example: meantime keys revoke 3f2a91bc
     """
-    _with_keys(postgres, config, lambda store: store.revoke(id, _now_ms()))
+    _with_keys(postgres, config, data, lambda store: store.revoke(id, _now_ms()))
+    _audited(postgres, config, data, "revoke", id, {})
     print_json({"revoked": id}) if json else typer.echo(f"revoked {id}")
 
 
-def _postgres(flag: str | None, file: Path | None) -> str:
+def _postgres(flag: str | None, file: Path | None, data: Path | None) -> str:
     """Flag, file and environment come first; then the running stack of the data directory."""
     from meantime.stack.discovery import discover
 
     values, sources = settings.load_with_sources(file, os.environ, {"postgres": flag})
-    return values.postgres if "postgres" in sources else discover(None).postgres
+    return values.postgres if "postgres" in sources else discover(data).postgres
 
 
-def _with_keys(postgres: str | None, file: Path | None, act: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+def _with_keys(
+    postgres: str | None, file: Path | None, data: Path | None, act: Callable[[Any], Coroutine[Any, Any, T]]
+) -> T:
     from meantime.access.keys import Keys
+
+    return _on_database(_postgres(postgres, file, data), lambda database: act(Keys(database)))
+
+
+def _audited(
+    postgres: str | None, file: Path | None, data: Path | None, action: str, id: str, detail: dict[str, Any]
+) -> None:
+    """What is done with keys from here passes no node."""
+    from meantime.audit.audit_store import AuditLog
+    from meantime.clock import SystemClock
+
+    def write(database: Any) -> Coroutine[Any, Any, None]:
+        log = AuditLog(database, SystemClock(), 0)
+        return log.record(f"command line of {getuser()}", action, f"keys/{id}", None, detail)
+
+    _on_database(_postgres(postgres, file, data), write)
+
+
+def _on_database(uri: str, act: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
     from meantime.database.pool import open_database
 
     async def run() -> T:
-        async with open_database(_postgres(postgres, file), size=2) as database:
-            return await act(Keys(database))
+        async with open_database(uri, size=2) as database:
+            return await act(database)
 
     return asyncio.run(run())
 

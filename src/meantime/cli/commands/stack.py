@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from meantime.cli.input import one_or_three
 from meantime.cli.output import print_json, print_table, say
 from meantime.stack import control
 from meantime.stack.discovery import data_path
@@ -27,6 +28,20 @@ def up(
     kafka: Annotated[
         int | None, typer.Option(min=1, max=8, help="How many Kafka clusters; default as last time, else 1.")
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            callback=one_or_three,
+            help="How many of each service: 1, or 3, of which one may fail; default as last time, else 1.",
+        ),
+    ] = None,
+    durable: Annotated[
+        bool | None,
+        typer.Option(
+            "--durable/--no-durable",
+            help="Kafka writes to the disk before it acknowledges, should the machine lose power; default as last time.",
+        ),
+    ] = None,
     data: Data = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="HTTP port of the first node; default as last time, else 8080.")
@@ -46,6 +61,8 @@ def up(
     Example: meantime up --nodes 3 --kafka 2 --detach
 
     Example: meantime up --auth --detach
+
+    Example: meantime up --replicas 3 --nodes 3
     """
     from meantime.stack.background import launch
     from meantime.stack.reports import reporter
@@ -53,7 +70,15 @@ def up(
 
     folder = Folder(data_path(data))
     options = StackOptions(
-        data=str(folder.path), nodes=nodes, kafka=kafka, port=port, auth=auth, timers=not no_timers, class_archives=True
+        data=str(folder.path),
+        nodes=nodes,
+        kafka=kafka,
+        replicas=replicas,
+        durable=durable,
+        port=port,
+        auth=auth,
+        timers=not no_timers,
+        class_archives=True,
     )
     with reporter() as tell:
         if detach:
@@ -85,7 +110,7 @@ def status(
     json: Json = False,
     secrets: Annotated[bool, typer.Option("--secrets", help="With PostgreSQL's password and the first key.")] = False,
 ) -> None:
-    """Show every address and process of a running stack; exit code 3 if there is none.
+    """Show every address and process of a running stack, with replicas also who leads what; exit code 3 if there is none.
 
     The address of PostgreSQL names a file with its password, which programs on libpq read by themselves; for others there
     is --secrets.
@@ -112,12 +137,31 @@ def _show_key(folder: Folder) -> None:
 
 
 def _show(folder: Folder, json: bool, secrets: bool = False) -> None:
-    current = control.status(folder, secrets=secrets)
+    current = _with_leaders(control.status(folder, secrets=secrets), folder)
     if json:
         print_json(msgspec.to_builtins(current))
         return
+    columns = ["process", "address", "pid", "state", "restarts", "log"]
     rows = [
         [process.name, process.address, str(process.pid or ""), process.state, process.restarts, process.log]
         for process in current.processes
     ]
-    print_table(["process", "address", "pid", "state", "restarts", "log"], rows)
+    if current.leaders:
+        columns.insert(2, "role")
+        for row, process in zip(rows, current.processes, strict=True):
+            row.insert(2, process.role)
+    print_table(columns, rows)
+    if current.console:
+        say(f"console: {current.console}")
+
+
+def _with_leaders(current: control.Status, folder: Folder) -> control.Status:
+    if current.replicas == 1:
+        return current
+    from meantime.stack.leaders import leaders, role
+
+    found = leaders(folder.read())
+    if found is None:
+        return current
+    named = tuple(msgspec.structs.replace(process, role=role(process.name, found)) for process in current.processes)
+    return msgspec.structs.replace(current, leaders=found, processes=named)

@@ -3,16 +3,19 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from meantime.cli.instants import clock_time, human, seconds, unix_seconds
-from meantime.cli.output import on_terminal, print_json, print_line, print_table
+from meantime.cli.instants import clock_time, from_now, human, readable, seconds, unix_seconds
+from meantime.cli.output import on_terminal, print_json, print_line, print_table, say
+from meantime.cli.pipeline.options import Bundle
 from meantime.cli.session import PANEL, ClusterSession, Data, on_cluster
-from meantime.errors import UnknownTimer
+from meantime.errors import MeantimeError, UnknownTimer
 
 if TYPE_CHECKING:
     from meantime.config import Config
@@ -27,6 +30,10 @@ ConfigFile = Annotated[
 ZooKeeper = Annotated[str | None, typer.Option(help="ZooKeeper as host:port,…", rich_help_panel=PANEL)]
 Kafka = Annotated[str | None, typer.Option(help="The Kafka cluster of the default storage.", rich_help_panel=PANEL)]
 Postgres = Annotated[str | None, typer.Option(help="PostgreSQL URI.", rich_help_panel=PANEL)]
+HealthPort = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, envvar="MEANTIME_HEALTH_PORT", help="Answer /health and /ready on this port, to anyone."),
+]
 At = Annotated[int | None, typer.Option("--at", help="Its second, for a token of one's own.")]
 
 
@@ -41,6 +48,7 @@ def _process(kind: str, about: str) -> Callable[..., None]:
 
     def command(
         name: Name = None,
+        health_port: HealthPort = None,
         config: ConfigFile = None,
         zookeeper: ZooKeeper = None,
         kafka: Kafka = None,
@@ -50,7 +58,7 @@ def _process(kind: str, about: str) -> Callable[..., None]:
         from meantime.processes import timers as processes
 
         settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
-        processes.run(getattr(processes, kind), settings, name or _name(kind))
+        processes.run(getattr(processes, kind), settings, name or _name(kind), health_port)
 
     command.__name__ = kind
     command.__doc__ = f"{about}\n\nExample: meantime {kind} --name {kind}-2"
@@ -77,6 +85,8 @@ def futures(
     nice: Annotated[
         int, typer.Option(min=0, max=19, envvar="MEANTIME_FUTURES_NICE", help="How far to step back behind other processes.")
     ] = 10,
+    bundle: Bundle = None,
+    health_port: HealthPort = None,
     config: ConfigFile = None,
     zookeeper: ZooKeeper = None,
     kafka: Kafka = None,
@@ -85,17 +95,20 @@ def futures(
 ) -> None:
     """Run the Spark job that joins seconds with requests. One is enough; a restart resumes from the checkpoint.
 
-    Without a checkpoint all requests are read again; what has fired does not fire again.
+    Without a checkpoint all requests are read again; what has fired does not fire again. Spark needs up to a minute to be
+    ready; timers for the next minute and a half do not wait for it.
 
     Example: meantime futures --checkpoint /var/lib/meantime/futures --memory 4g
+
+    Example: meantime futures --master spark://host:7077 --checkpoint s3a://bucket/futures --bundle meantime.zip
     """
     from meantime.pipelines.timers.running import Engine
     from meantime.processes import timers as processes
 
     settings = _settings(config, data, zookeeper=zookeeper, kafka=kafka, postgres=postgres)
-    engine = Engine(master, memory, partitions, nice)
+    engine = Engine(master, memory, partitions, nice, bundle)
     work = partial(processes.futures, engine=engine, checkpoint=checkpoint, batch_every=batch_every)
-    processes.run(work, settings, name or _name("futures"))
+    processes.run(work, settings, name or _name("futures"), health_port)
 
 
 @app.command("set")
@@ -121,7 +134,9 @@ def set_timer(
         raise typer.BadParameter("say when: give either --at or --after")
     when: dict[str, Any] = {"after": seconds(after)} if after else {"at": unix_seconds(at or "", _now(session))}
     made = session.client.timer(topic, callback.encode(), key=callback_key, token=token, **when)
-    _show(session, made, f"{made.token} fires at {clock_time(made.at * 1000)}")
+    _show(session, made, f"{made.token} fires at {_when(session, made.at)}")
+    if not session.json:
+        _warn_if_nobody_fires(session)
 
 
 @app.command()
@@ -129,15 +144,29 @@ def set_timer(
 def cancel(session: ClusterSession, token: Annotated[str, typer.Argument(help="The timer's token.")], at: At = None) -> None:
     """Cancel a timer. It says so when it was too late.
 
+    A cancel may come before its timer: it holds for one that is set later, and says that none is known yet.
+
     Example: meantime timers cancel order-7
     """
+    known = _is_known(session, token, at)
     try:
         gone = session.client.cancel(token, at=at)
     except UnknownTimer as error:
         if at is not None:
             raise
         raise UnknownTimer(f"timer {token!r} is unknown; a token of your own may need its second: give --at") from error
-    _show(session, gone, f"{gone.token} is cancelled")
+    unknown = (
+        "" if known else f"; no such timer is known, but should it be set for {_when(session, gone.at)}, it does not fire"
+    )
+    _show(session, gone, f"{gone.token} is cancelled{unknown}")
+
+
+def _is_known(session: ClusterSession, token: str, at: int | None) -> bool:
+    try:
+        session.client.find_timer(token, at=at)
+    except UnknownTimer:
+        return False
+    return True
 
 
 @app.command()
@@ -149,7 +178,7 @@ def show(session: ClusterSession, token: Annotated[str, typer.Argument(help="The
     """
     found = session.client.find_timer(token, at=at)
     why = f" ({found.reason})" if found.reason else ""
-    _show(session, found, f"{found.token} at {clock_time(found.at * 1000)}: {found.state}{why}")
+    _show(session, found, f"{found.token} at {_when(session, found.at)}: {found.state}{why}")
 
 
 @app.command()
@@ -163,7 +192,7 @@ def status(session: ClusterSession) -> None:
     if session.json:
         print_json(found)
         return
-    rows = [[part, name, _cell(value)] for part, values in found.items() for name, value in values.items()]
+    rows = [_row(part, name, value) for part, values in found.items() for name, value in values.items()]
     print_table(["part", "what", "value"], rows)
 
 
@@ -175,7 +204,7 @@ def load(
     span: Annotated[str, typer.Option("--for", help="How far to look, like 10m or 7d.")] = "1h",
     step: Annotated[str, typer.Option("--step", help="Length of a slot.")] = "60s",
 ) -> None:
-    """How many timers are pending, slot by slot.
+    """How many timers are pending, slot by slot, and how many more schedules will set.
 
     Example: meantime timers load --for 1h --step 5m
     """
@@ -185,13 +214,27 @@ def load(
     if session.json:
         print_json({"slots": slots})
         return
-    most = max((slot.pending for slot in slots), default=0)
+    most = max((slot.total for slot in slots), default=0)
     bars = on_terminal() and most
     rows = [
-        [clock_time(slot.start * 1000), slot.pending, "▇" * round(40 * slot.pending / most) if bars else ""]
+        [
+            clock_time(slot.start * 1000),
+            slot.pending,
+            slot.planned,
+            "▇" * round(40 * slot.total / most) if bars else "",
+        ]
         for slot in slots
     ]
-    print_table(["from", "pending", f"each {human(slot_for)}"], rows)
+    print_table(["from", "pending", "planned", f"each {human(slot_for)}"], rows)
+
+
+@app.command()
+def proto() -> None:
+    """Print the protobuf schema of a request, for clients that set timers by writing to Kafka themselves.
+
+    Example: meantime timers proto > future.proto
+    """
+    print_line(files("meantime.timers").joinpath("future.proto").read_text("utf-8").rstrip())
 
 
 def _settings(file: Path | None, data: Path | None, **flags: str | None) -> "Config":
@@ -227,7 +270,27 @@ def _show(session: ClusterSession, timer: "Timer", sentence: str) -> None:
     print_json(timer) if session.json else print_line(sentence)
 
 
+def _warn_if_nobody_fires(session: ClusterSession) -> None:
+    """A timer is kept whoever runs; who sets one while nothing does will wait for it in vain."""
+    with suppress(MeantimeError):
+        if session.client.timer_status()["dispatcher"]["instances"]:
+            return
+        say("no dispatcher is running: it fires once there is one; `meantime up` and `meantime dispatcher` start one")
+
+
+def _when(session: ClusterSession, second: int) -> str:
+    return f"{clock_time(second * 1000)} ({from_now(second * 1000, session.client.now() * 1000)})"
+
+
+def _row(part: str, name: str, value: Any) -> list[str]:
+    if value is not None and name == "last_tick":
+        value = clock_time(value * 1000)
+    elif value is not None and name == "lead_s":
+        value = human(value)
+    return [part, name.removesuffix("_ms").removesuffix("_s").replace("_", " "), _cell(readable(name, value))]
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {part}" for name, part in value.items())
+        return ", ".join(f"{name} {part}" for name, part in value.items() if not isinstance(part, list))
     return "–" if value is None else str(value)

@@ -2,11 +2,25 @@
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
 
 import typer
 
 from meantime.cli.instants import seconds
-from meantime.errors import Invalid
+from meantime.errors import Invalid, StorageUnavailable
+
+if TYPE_CHECKING:
+    from meantime.pipelines.spark.places import Place
+
+Bundle = Annotated[
+    str | None,
+    typer.Option(
+        "--bundle",
+        envvar="MEANTIME_BUNDLE",
+        help="What executors get this package from, made by `meantime pipeline bundle`; else they must have it.",
+    ),
+]
 
 
 def duration(text: str, option: str) -> float:
@@ -16,15 +30,21 @@ def duration(text: str, option: str) -> float:
         raise typer.BadParameter(error.message, param_hint=option) from None
 
 
-def writable_folder(folder: Path, option: str) -> Path:
-    """The folder, made if it was not there."""
-    place = folder.absolute()
+def writable_folder(place: "Place", option: str) -> None:
+    """Checks a folder, and makes it if it was not there; of an object store, that it takes an object there."""
+    if not isinstance(place, Path):
+        trial = place / f".trial-{uuid4().hex}"
+        try:
+            trial.write_bytes(b"")
+            trial.unlink()
+        except (OSError, StorageUnavailable) as error:
+            raise Invalid(f"{option}: {error}", option=option) from error
+        return
     try:
         place.mkdir(parents=True, exist_ok=True)
         _try_to_write(place)
     except OSError as error:
         raise _unusable(place, option, "folder", error) from error
-    return place
 
 
 def writable_file(file: Path, option: str) -> Path:
@@ -42,8 +62,10 @@ def writable_file(file: Path, option: str) -> Path:
 def serve_metrics(port: int) -> None:
     from prometheus_client import start_http_server
 
-    from meantime.metrics import REGISTRY
+    from meantime import __version__
+    from meantime.metrics import REGISTRY, tell_build
 
+    tell_build(__version__)
     try:
         start_http_server(port, addr="127.0.0.1", registry=REGISTRY)
     except (OSError, OverflowError) as error:

@@ -1,12 +1,13 @@
 """`meantime event-types`: declare, look at and remove event types."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from meantime.cli.instants import human, seconds
+from meantime.cli.instants import clock_time, human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import ClusterSession, EventTypeName, Yes, confirm, on_cluster
 from meantime.errors import Invalid
@@ -84,7 +85,7 @@ def show(session: ClusterSession, name: EventTypeName) -> None:
     print_line("")
     print_table(
         ["timeline", "storage", "topic", "switched at", "latest position"],
-        [[t.order, t.storage_id, t.topic, t.switched_at, _position(t.latest_position)] for t in timelines],
+        [[t.order, t.storage_id, t.topic, _instant(t.switched_at), _position(t.latest_position)] for t in timelines],
     )
 
 
@@ -199,6 +200,10 @@ def _partitions(event_type: Any) -> int:
 def _retention(event_type: Any) -> str:
     kept_ms = (event_type.options or {}).get("retention_time")
     return human(kept_ms / 1000) if kept_ms else ""
+
+
+def _instant(text: str | None) -> str:
+    return clock_time(datetime.fromisoformat(text).timestamp() * 1000) if text else ""
 
 
 def _position(position: dict[str, Any] | None) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Steps that people can read off, in seconds.
 STEPS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 21_600, 43_200, 86_400, 604_800)
-COLOURS = {"available": "red", "processing": "cyan", "waiting": "green"}
+COLOURS = {"available": "red", "processing": "cyan", "waiting": "green", "planned": "yellow"}
 ROWS = 24
 
 
@@ -35,7 +35,8 @@ def load(
 ) -> None:
     """See the future: how many messages become due in each slot of time.
 
-    Red is due now and waiting for a consumer, blue is being worked on, green is still to come.
+    Red is due now and waiting for a consumer, blue is being worked on, green is still to come, yellow is what schedules will
+    add.
 
     Example: meantime load reminders --for 10m --watch
 
@@ -54,8 +55,8 @@ def load(
     elif on_terminal():
         print_rich(chart(topic, slots, slot_for, session.client.now()))
     else:
-        rows = [[slot.from_ms, slot.waiting, slot.processing, slot.available] for slot in slots]
-        print_table(["from_ms", "waiting", "processing", "available"], rows)
+        rows = [[clock_time(slot.from_ms), slot.waiting, slot.processing, slot.available, slot.planned] for slot in slots]
+        print_table(["from", "waiting", "processing", "available", "planned"], rows)
 
 
 def fitting_step(ahead: float) -> float:
@@ -99,7 +100,7 @@ def chart(topic: str, slots: "list[Slot]", step: float, now: float) -> "Table":
 
 def _label(from_ms: int, step: float) -> str:
     text = clock_time(from_ms)
-    return text[:10] if step >= 86_400 else text[5:16] if step >= 60 else text[11:19]
+    return text[:10] if step >= 86_400 else text[5:16] if step >= 60 else text[11:-1]
 
 
 class Bar:

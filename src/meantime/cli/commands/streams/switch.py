@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from meantime.cli.instants import human
 from meantime.cli.output import print_json, print_line
 from meantime.cli.session import ClusterSession, EventTypeName, StorageName, on_cluster
 from meantime.errors import MeantimeError
@@ -55,8 +56,11 @@ def switch(
     if session.json:
         print_json({"timeline": timeline, "switch": mine})
         return
-    stall = f"; publishers waited {mine.stall_ms:.0f} ms" if mine and mine.stall_ms is not None else ""
+    stall = f"; publishers waited {human(mine.stall_ms / 1000)}" if mine and mine.stall_ms is not None else ""
     print_line(f"{event_type} is on {timeline.storage_id} now (timeline {timeline.order}){stall}")
+    if mine and mine.overtaken:
+        names = ", ".join(mine.overtaken)
+        print_line(f"it went on without {names}, which did not answer: what they still send goes to the new timeline")
 
 
 def _in_thread(work: Callable[[], Any]) -> "Future[Any]":

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from meantime.cli.commands.messages import After, At, instant
+from meantime.cli.commands.topics.messages import After, At, instant, when
 from meantime.cli.exit_codes import PARTLY
 from meantime.cli.input import InputLine, batches, items, size
-from meantime.cli.instants import clock_time
 from meantime.cli.message_files import When, message, rows_of_csv
 from meantime.cli.output import print_json, say
 from meantime.cli.progress import Rejects, Summary, progress
@@ -60,17 +59,19 @@ def schedule(
         _many(session, topic, file, When(session.client.now(), at, after), batch, rejects)
 
 
-def _one(session: ClusterSession, topic: str, body: str | None, when: dict[str, Any], id: str | None) -> None:
+def _one(session: ClusterSession, topic: str, body: str | None, due_when: dict[str, Any], id: str | None) -> None:
     text = sys.stdin.read() if body in (None, "-") else body or ""
     try:
         content = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except msgspec.DecodeError as error:
         content = text
-    result = session.client.schedule(topic, content, id=id, **when)
+        if text.lstrip()[:1] in ("{", "["):
+            say(f"warning: the body begins like JSON and is none, so it is taken as text: {error}")
+    result = session.client.schedule(topic, content, id=id, **due_when)
     if session.json:
         print_json(result)
     else:
-        due = f", due at {clock_time(result.at_ms)}" if result.at_ms else ""
+        due = f", due at {when(session, result.at_ms)}" if result.at_ms else ""
         say(f"{'exists' if result.status == 'exists' else 'scheduled'} {result.id}{due}")
 
 

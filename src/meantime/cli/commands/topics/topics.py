@@ -1,19 +1,29 @@
 """`meantime topics`: make, look at and remove topics."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from meantime.cli.commands import messages
+from meantime.cli.commands.topics import messages
+from meantime.cli.exit_codes import PARTLY
 from meantime.cli.instants import human, seconds
 from meantime.cli.output import print_json, print_line, print_table, say
 from meantime.cli.session import ClusterSession, TopicName, Yes, confirm, on_cluster
+
+if TYPE_CHECKING:
+    from meantime.sdk.messages import RetryPolicy
 
 app = typer.Typer(no_args_is_help=True, help="Topics: messages positioned in time.")
 
 Span = str | None
 REDRIVEN_AT_ONCE = 10_000
+STAYED = {
+    "leased": "leased by a consumer",
+    "topic_gone": "came from a topic that is gone; --to names another",
+    "id_taken": "have an id that a message there has already",
+    "not_a_dead_letter": "no dead letters",
+}
 
 
 def register(root: typer.Typer) -> None:
@@ -66,6 +76,7 @@ def show(session: ClusterSession, name: TopicName) -> None:
         ["max attempts", topic.max_attempts or "no limit"],
         ["dead letters to", topic.dead_letter_topic],
         ["remembers deleted ids", _span(topic.dedupe_ms)],
+        ["retry", _retries(topic.retry)],
     ]
     print_table([topic.name, ""], [*settings, *([status, count] for status, count in (topic.counts or {}).items())])
     if consumers:
@@ -88,11 +99,27 @@ def create(
     ] = None,
     dead_letters: Annotated[str | None, typer.Option("--dead-letters", help="Topic for what was tried too often.")] = None,
     dedupe: Annotated[Span, typer.Option("--dedupe", help="How long deleted ids are remembered, like 1d.")] = None,
+    retry_delay: Annotated[
+        Span, typer.Option("--retry-delay", help="Pause after the first failed attempt, like 5s.")
+    ] = None,
+    retry_factor: Annotated[
+        float | None, typer.Option("--retry-factor", min=1, help="How much longer with every attempt.")
+    ] = None,
+    retry_max: Annotated[Span, typer.Option("--retry-max", help="Longest pause, like 1h.")] = None,
+    retry_jitter: Annotated[
+        float | None, typer.Option("--retry-jitter", min=0, max=1, help="Fraction by which pauses differ, like 0.1.")
+    ] = None,
 ) -> None:
     """Make a topic, or change the settings of one. What is not given keeps its value.
 
-    Example: meantime topics create reminders --max-attempts 5 --dead-letters reminders.dead
+    Example: meantime topics create reminders --max-attempts 5 --dead-letters reminders.dead --retry-delay 10s
     """
+    pauses = {
+        "delay_ms": _given_ms(retry_delay),
+        "factor": retry_factor,
+        "max_ms": _given_ms(retry_max),
+        "jitter": retry_jitter,
+    }
     session.client.create_topic(
         name,
         bucket_count=buckets,
@@ -102,6 +129,7 @@ def create(
         max_attempts=max_attempts,
         dead_letter_topic=dead_letters,
         dedupe=_given(dedupe),
+        retry={name: value for name, value in pauses.items() if value is not None} or None,
     )
     if session.json:
         print_json(session.client.topic(name))
@@ -134,22 +162,50 @@ def redrive(
 ) -> None:
     """Send dead messages back to where they died, to be tried again from the first attempt.
 
+    Dead letters of workers (APP.dead) go back to the job of their queue. What stays, and why, is told; then the exit
+    code is 9.
+
     Example: meantime topics redrive reminders.dead
+
+    Example: meantime topics redrive shop.dead --limit 10
     """
-    moved, skipped = 0, 0
+    moved, result = 0, None
     while limit is None or moved < limit:
         result = session.client.redrive(name, to=to, limit=min(limit - moved, REDRIVEN_AT_ONCE) if limit else None)
-        moved, skipped = moved + result.moved, result.skipped
+        moved += result.moved
         if not result.moved:
             break
+    skipped, reasons = (result.skipped, result.reasons) if result else (0, {})
     if session.json:
-        print_json({"moved": moved, "skipped": skipped})
+        print_json({"moved": moved, "skipped": skipped} | ({"reasons": reasons} if reasons else {}))
     else:
-        say(f"{moved:,} sent back" + (f", {skipped:,} could not go back" if skipped else ""))
+        say(_redriven(name, moved, skipped, reasons))
+    if skipped:
+        raise typer.Exit(PARTLY)
+
+
+def _redriven(name: str, moved: int, skipped: int, reasons: dict[str, int]) -> str:
+    if not moved and not skipped:
+        return f"nothing to send back: {name} has no dead messages"
+    why = "; ".join(f"{count:,} {STAYED.get(reason, reason)}" for reason, count in reasons.items())
+    return f"{moved:,} sent back" + (f", {skipped:,} stayed: {why}" if skipped else "")
+
+
+def _retries(retry: "RetryPolicy | None") -> str:
+    if retry is None:
+        return ""
+    pauses = (
+        f"after {_span(retry.delay_ms)}, {retry.factor:g} times as long with every attempt, {_span(retry.max_ms)} at most"
+    )
+    return f"{pauses}, ±{(retry.jitter or 0) * 100:g} %"
 
 
 def _given(text: Span) -> float | None:
     return seconds(text) if text else None
+
+
+def _given_ms(text: Span) -> int | None:
+    return round(seconds(text) * 1000) if text else None
 
 
 def _span(value_ms: int | None) -> str:

@@ -1,0 +1,1 @@
+"""Commands for event types: creating, publishing, reading, switching; storages and subscriptions."""

@@ -1,0 +1,1 @@
+"""Commands for topics: their messages, scheduling, consuming and the load to come."""
