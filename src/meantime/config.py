@@ -48,7 +48,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, str | int | float | bool],
         _about("Settings of librdkafka for the default storage (SASL, TLS, client.id): a table; JSON in the environment."),
     ] = {}
-    postgres: Annotated[str, _about("PostgreSQL as a URI.")] = "postgresql://127.0.0.1:5432/meantime"
+    postgres: Annotated[str, _about("PostgreSQL as a URI; several hosts by ','.")] = "postgresql://127.0.0.1:5432/meantime"
     postgres_pool: Annotated[int, _about("Most connections to PostgreSQL.", ge=2, le=200)] = 16
 
     auth: Annotated[bool, _about("Ask for API keys. May be off on loopback only.")] = False
@@ -88,7 +88,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     publish_wait_for: Annotated[
         float, _about("Seconds that a publisher waits for a running switch before it gets 503.", ge=0)
     ] = 30.0
-    barrier_timeout: Annotated[float, _about("Seconds that a switch waits for the nodes' acknowledgements.", gt=0)] = 15.0
+    barrier_timeout: Annotated[
+        float, _about("Seconds that a switch waits for the nodes' acknowledgements where all of them must.", gt=0)
+    ] = 15.0
+    switch_overtake_after: Annotated[
+        float,
+        _about("Seconds after which a switch goes on without nodes that do not answer, once the old topic is sealed.", ge=0),
+    ] = 0.3
     min_retention_ms: Annotated[int, _about("Smallest retention of an event type.", ge=1000)] = 3_600_000
     apps_namespace: Annotated[
         str, _about("Where applications live in ZooKeeper: a path, or a name below zookeeper_root.", min_length=1)
@@ -108,6 +114,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     timers_request_partitions: Annotated[int, _about("Partitions of timer-request, where it is created.", ge=1)] = 2
 
     max_streams: Annotated[int, _about("Most event streams open at once on this node.", ge=1)] = 4096
+
+    console_session_for: Annotated[
+        int, _about("Seconds after which whoever has logged in to the console has to do so again.", ge=60, le=30 * 86_400)
+    ] = 12 * 3600
+
+    audit_keep_for: Annotated[int, _about("Seconds that the audit log remembers what operators have done.", ge=3600)] = (
+        90 * 86_400
+    )
 
     log_level: Annotated[str, _about("debug, info, warning or error.", pattern="^(debug|info|warning|error)$")] = "info"
     log_format: Annotated[str, _about("json, or console for people.", pattern="^(json|console)$")] = "json"

@@ -7,8 +7,8 @@ from meantime.errors import Invalid
 
 Duration = timedelta | str | float
 
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h|d|w)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 

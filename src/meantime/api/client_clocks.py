@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from meantime.metrics import REGISTRY
+from meantime.metrics import OTHER, REGISTRY
 from meantime.names import is_identifier
 
 SENT, ROUND_TRIP = b"x-meantime-client-time", b"x-meantime-client-round-trip"
 MOST_GROUPS = 100
-OTHERS = "(others)"
 WINDOW = 60.0
 LONGEST = 16
 """Digits of a number that is read."""
@@ -64,7 +63,7 @@ class ClientClocks(Collector):
     def _window(self, group: str) -> DriftWindow:
         known = group in self._present or group in self._before
         if not known and (not is_identifier(group) or len(self._present.keys() | self._before.keys()) >= MOST_GROUPS):
-            group = OTHERS
+            group = OTHER
         return self._present.setdefault(group, DriftWindow())
 
     def _turn(self) -> None:

@@ -18,9 +18,11 @@ from meantime.access.keys import StillAllowed
 from meantime.access.scopes import Identity
 from meantime.api.call import Answer, HttpCall
 from meantime.api.client_clocks import CLIENT_CLOCKS, SENT
+from meantime.api.http.browsers import GUARDED, SAFE, check_origin, is_of_console, session_token
 from meantime.api.http.exchange import Headers, HttpExchange
 from meantime.api.ignored_fields import ignored_fields, ignored_parameters
-from meantime.api.meters import METERS
+from meantime.api.meters import METERS, REFUSALS
+from meantime.api.operators.acts import AuditRecorder, record_act
 from meantime.api.problems import MEDIA_TYPE, rendered, rendered_bug
 from meantime.api.routing import MethodNotAllowed, Route, Router
 from meantime.api.services import Services
@@ -28,7 +30,7 @@ from meantime.api.streaming import LineStream
 from meantime.clock import Clock
 from meantime.errors import Malformed, MeantimeError
 from meantime.json_depth import check_depth
-from meantime.metrics import REGISTRY
+from meantime.metrics import OTHER, REGISTRY
 
 FLOW_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
@@ -39,6 +41,8 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 class RequestAuthenticator(Protocol):
     async def identify(self, authorization: str | None, peer: str) -> Identity: ...
 
+    async def identify_session(self, token: str, peer: str) -> Identity: ...
+
     def enter(self, identity: Identity, request: HttpExchange) -> None: ...
 
     def watch(self, request: HttpExchange, still_allowed: StillAllowed) -> None: ...
@@ -47,15 +51,23 @@ class RequestAuthenticator(Protocol):
 
 
 class Edge:
-    """The application that the HTTP server calls. `authenticator` is None when authentication is off."""
+    """The application that the HTTP server calls. `authenticator` is None when authentication is off; `audit` writes down
+    what operators do."""
 
     def __init__(
-        self, router: Router, services: Services, *, clock: Clock, authenticator: RequestAuthenticator | None
+        self,
+        router: Router,
+        services: Services,
+        *,
+        clock: Clock,
+        authenticator: RequestAuthenticator | None,
+        audit: AuditRecorder | None = None,
     ) -> None:
         self._router = router
         self._services = services
         self._clock = clock
         self._authenticator = authenticator
+        self._audit = audit
         self._open = 0
         OPEN.set_function(lambda: self._open)
 
@@ -69,21 +81,22 @@ class Edge:
         self._open += 1
         route: Route | None = None
         call: HttpCall[Any, Any] | None = None
+        detail = ""
         try:
             try:
                 route, names = self._find(exchange)
                 call = HttpCall(exchange, names, self._services, flow_id)
                 answer = await self._answer(route, call)
             except MeantimeError as error:
-                answer = _problem(error)
+                answer, detail = _problem(error), error.detail
             except Exception as error:
                 answer = _bug(exchange, error)
-            meter = METERS.of(
-                exchange.method if exchange.method in METHODS else "other",
-                route.path if route else "other",
-                200 if isinstance(answer, LineStream) else answer.status,
-            )
-            meter.count(time.perf_counter() - began)
+            method = exchange.method if exchange.method in METHODS else OTHER
+            path = route.path if route else OTHER
+            status = 200 if isinstance(answer, LineStream) else answer.status
+            METERS.of(method, path, status).count(time.perf_counter() - began)
+            if status >= 400 and isinstance(answer, Answer):
+                REFUSALS.add((method, path, answer.refusal), status, detail, flow_id)
             await self._send(exchange, answer, flow_id, call.ignored if call else ())
         finally:
             self._open -= 1
@@ -109,15 +122,14 @@ class Edge:
 
     async def _answer(self, route: Route, call: HttpCall[Any, Any]) -> Answer | LineStream:
         if route.scope is not None:
-            exchange = call.exchange
             if self._authenticator is not None:
-                authorization = call.header(b"authorization")
-                call.identity = await self._authenticator.identify(authorization, exchange.peer())
-                self._authenticator.enter(call.identity, exchange)
-            route.scope.require(call.identity, call.names, exchange)
+                await self._identify(call, self._authenticator)
+            else:
+                check_origin(call.exchange.method, call.exchange.headers, proof=False)
+            route.scope.require(call.identity, call.names, call.exchange)
             if route.scope.also is not None:
-                call.still_allowed = partial(route.scope.also, call)
-                await call.still_allowed()
+                await route.scope.also(call)
+                call.still_allowed.append(partial(route.scope.also, call))
         call.query = route.read_query(call.exchange.query)
         if call.exchange.query:
             call.ignored = ignored_parameters(route, call.exchange.query)
@@ -129,13 +141,30 @@ class Edge:
                 call.ignored = [*call.ignored, *ignored_fields(route, call.form)]
             del body  # a handler that is done with a large one can let it go
         answer = await route.handler(call)
-        if isinstance(answer, LineStream) and self._authenticator is not None and call.still_allowed is not None:
-            self._authenticator.watch(call.exchange, call.still_allowed)
+        if self._audit is not None and route.method not in SAFE:
+            await record_act(self._audit, route, call)
+        if isinstance(answer, LineStream) and self._authenticator is not None and call.still_allowed:
+            self._authenticator.watch(call.exchange, partial(_all_allowed, call.still_allowed))
         return answer if isinstance(answer, Answer | LineStream) else Answer(route.status, answer)
+
+    async def _identify(self, call: HttpCall[Any, Any], authenticator: RequestAuthenticator) -> None:
+        """By the key that was sent, else by the session in the cookie."""
+        exchange, authorization = call.exchange, call.header(b"authorization")
+        token = session_token(exchange.headers) if authorization is None else None
+        if token is None:
+            call.identity = await authenticator.identify(authorization, exchange.peer())
+        else:
+            check_origin(exchange.method, exchange.headers, proof=True)
+            again = partial(authenticator.identify_session, token, exchange.peer())
+            call.identity = await again()
+            call.still_allowed.append(again)
+        authenticator.enter(call.identity, exchange)
 
     async def _send(self, exchange: HttpExchange, answer: Answer | LineStream, flow_id: str, ignored: Sequence[str]) -> None:
         now = b"%d" % self._clock.now_ms()
         headers: Headers = [(b"x-meantime-now", now), (b"x-flow-id", flow_id.encode())]
+        if is_of_console(exchange.path):
+            headers += GUARDED
         if answer.headers:
             headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
         if ignored:
@@ -149,6 +178,11 @@ class Edge:
             exchange.send(answer.status, headers, answer.body)
 
 
+async def _all_allowed(checks: Sequence[StillAllowed]) -> None:
+    for check in checks:
+        await check()
+
+
 def _new_flow_id() -> str:
     """Different from all others, which needs no secret randomness."""
     return f"{getrandbits(128):032x}"
@@ -160,10 +194,10 @@ def _problem(error: MeantimeError) -> Answer:
         allow = {"Allow": ", ".join(["OPTIONS", *error.allowed])}
         if error.method == "OPTIONS":
             return Answer(204, headers=allow)
-        return Answer(found.status, found.body, headers=allow, media_type=MEDIA_TYPE)
-    return Answer(found.status, found.body, headers=found.headers, media_type=MEDIA_TYPE)
+        return Answer(found.status, found.body, headers=allow, media_type=MEDIA_TYPE, refusal=error.code)
+    return Answer(found.status, found.body, headers=found.headers, media_type=MEDIA_TYPE, refusal=error.code)
 
 
 def _bug(exchange: HttpExchange, error: Exception) -> Answer:
     found = rendered_bug(exchange.method, exchange.path, error)
-    return Answer(found.status, found.body, media_type=MEDIA_TYPE)
+    return Answer(found.status, found.body, media_type=MEDIA_TYPE, refusal="internal")

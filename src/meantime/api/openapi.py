@@ -50,10 +50,15 @@ def document(routes: Sequence[Route]) -> Schema:
 def _kinds(routes: Sequence[Route]) -> list[Any]:
     found: dict[str, Any] = {repr(Problem): Problem}
     for route in routes:
-        for kind in (*route.answers.values(), route.takes and route.takes.type):
-            if kind is not None:
-                found[repr(kind)] = kind
+        answers = [kind for choices in route.answers.values() for kind in _choices(choices)]
+        for kind in (*answers, *_choices(route.takes and route.takes.type)):
+            found[repr(kind)] = kind
     return list(found.values())
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """Several where the client may choose among media types."""
+    return kind if isinstance(kind, tuple) else () if kind is None else (kind,)
 
 
 def _operation(route: Route, schemas: dict[str, Schema]) -> Schema:
@@ -121,10 +126,11 @@ def _responses(route: Route, schemas: dict[str, Schema]) -> Schema:
     responses: Schema = {}
     for status, kind in route.answers.items():
         answer: Schema = {"description": "A stream that does not end by itself." if route.streams else "Done."}
-        if kind is not None:
-            schema = schemas[repr(kind)]
-            plain = "text/plain" if kind is str else "application/json"
-            answer["content"] = {route.streams or schema.get("contentMediaType", plain): {"schema": schema}}
+        for choice in _choices(kind):
+            schema = schemas[repr(choice)]
+            plain = "text/plain" if choice is str else "application/json"
+            media_type = route.streams or schema.get("contentMediaType", plain)
+            answer.setdefault("content", {})[media_type] = {"schema": schema}
         responses[str(status)] = answer
     problem = {PROBLEM: {"schema": schemas[repr(Problem)]}}
     refusals = {400: "The request cannot be read."}

@@ -38,7 +38,8 @@ def scope(verb: str, of: str | None = None, also: "Callable[[HttpCall[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the table. The first status of `answers` is that of a plain document; None is an answer without a body.
+    """One row of the table. The first status of `answers` is that of a plain document; None is an answer without a body, and
+    a tuple has one kind for each media type.
 
     Its summary is the first line of the handler's docstring, its description the rest. `scope` is None where nobody has to
     say who they are. `query` and `headers` are structs that describe what the handler reads besides the body.
@@ -97,12 +98,13 @@ _REMEMBERED, _SHORT = 1024, 256
 class _Node:
     children: dict[str, "_Node"] = field(default_factory=dict)
     named: "_Node | None" = None
+    rest: "_Node | None" = None
     routes: dict[str, tuple[Route, tuple[str, ...]]] = field(default_factory=dict)
 
 
 class Router:
     """A tree of path segments. A literal segment goes before a named one. Where it lacks the method, the named one is asked:
-    a timer may be called `load`."""
+    a timer may be called `load`. Last comes a segment like `{path*}`, which is all that is left of the path, as it came."""
 
     def __init__(self, routes: "tuple[Route, ...] | list[Route]") -> None:
         self._root = _Node()
@@ -130,7 +132,10 @@ class Router:
     def _add(self, route: Route) -> None:
         node, names = self._root, []
         for segment in route.path.split("/")[1:]:
-            if segment.startswith("{"):
+            if segment.endswith("*}"):
+                names.append(segment[1:-2])
+                node.rest = node = node.rest or _Node()
+            elif segment.startswith("{"):
                 names.append(segment[1:-1])
                 node.named = node = node.named or _Node()
             else:
@@ -153,3 +158,5 @@ class Router:
         if node.named is not None and segment:
             name = unquote(segment) if "%" in segment else segment
             self._walk(node.named, segments, at + 1, (*values, name), found)
+        if node.rest is not None:
+            found.append((node.rest, (*values, "/".join(segments[at:]))))

@@ -1,4 +1,4 @@
-"""Answers that do not end by themselves: lines of JSON, sent as they come, at the speed of the client."""
+"""Answers that do not end by themselves: lines, mostly of JSON, sent as they come, at the speed of the client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -14,6 +14,7 @@ log = structlog.get_logger(__name__)
 
 JSON_STREAM = "application/x-json-stream"
 NDJSON = "application/x-ndjson"
+EVENT_STREAM = "text/event-stream"
 
 
 class OpenStream(Protocol):

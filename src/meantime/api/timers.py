@@ -1,5 +1,6 @@
 """`/timers`: call me back at this second. A timer may have any name, also that of a page of timers: `load`, `status`."""
 
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -45,9 +46,10 @@ class SetTimersView(msgspec.Struct, frozen=True):
     results: list[TimerView] | UnsetType = UNSET
 
 
-class TimerSlot(msgspec.Struct, frozen=True, rename={"start": "from"}):
+class TimerSlot(msgspec.Struct, frozen=True, rename={"start": "from"}, omit_defaults=True):
     start: int
     pending: int
+    planned: int = 0
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -95,8 +97,9 @@ async def set_timers(call: HttpCall[bytes, None]) -> SetTimersView:
     """Set a timer, or many
 
     `{at│after, callback_topic, callback_key?, callback│callback_b64?, token?}`, or `{"timers": [...]}` for up to 10,000.
-    Answered once Kafka has them. If any entry is bad, none is taken. Topics of timelines and of the system are nobody's
-    callback topic.
+    Answered once Kafka has them. If any entry is bad, none is taken. A Kafka topic or an event type that does not exist is
+    404 (in a batch 422, as any bad entry), an event that its event type would not take 422. Topics of timelines and of the
+    system are nobody's callback topic.
     """
     asked = await call.services.timers.requests.set(call.form, partial(_require_callback, call))
     results = [TimerView(new.timer.token, new.timer.second) for new in asked.timers]
@@ -104,8 +107,7 @@ async def set_timers(call: HttpCall[bytes, None]) -> SetTimersView:
 
 
 async def _require_callback(call: HttpCall[bytes, None], topic: str) -> None:
-    """Whoever has a topic called back writes into it. An event type may be declared later: then its authorization counts
-    for who sets timers from then on."""
+    """Whoever has a topic called back writes into it. That there is no such event type is said later, to who may publish."""
     event_type = event_type_of(topic)
     if event_type is None:
         call.identity.require("callback", topic)
@@ -136,8 +138,8 @@ async def show_timer(call: HttpCall[None, TimerQuery]) -> KnownTimerView:
 async def load_timers(call: HttpCall[None, LoadQuery]) -> Load | KnownTimerView:
     """How many timers are pending, slot by slot
 
-    Half-open slots of `step` seconds from `from` to `to`, at most 10,000; every slot is listed. With `at` instead: the timer
-    of that second that is called `load`.
+    Half-open slots of `step` seconds from `from` to `to`, at most 10,000; every slot is listed. `planned` are firings of
+    schedules that are no timers yet. With `at` instead: the timer of that second that is called `load`.
     """
     asked = call.query
     if asked.at is not None:
@@ -145,7 +147,9 @@ async def load_timers(call: HttpCall[None, LoadQuery]) -> Load | KnownTimerView:
     if asked.start is None or asked.end is None or asked.step is None:
         raise Malformed("give from, to and step, in seconds")
     slots = await call.services.timers.requests.load(asked.start, asked.end, asked.step)
-    return Load([TimerSlot(start, pending) for start, pending in slots])
+    spans = (asked.start * 1000, asked.end * 1000, asked.step * 1000)
+    planned = await call.services.schedules.forecast.of_timers(*spans) if slots else Counter[int]()
+    return Load([TimerSlot(start, pending, planned[place]) for place, (start, pending) in enumerate(slots)])
 
 
 async def timers_status(call: HttpCall[None, TimerQuery]) -> TimersStatus | KnownTimerView:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from prometheus_client import Gauge
 
 from meantime.cluster.clock import ClockEstimate, ClockSample
-from meantime.cluster.health import HealthSigns, HealthVerdict
+from meantime.cluster.health import HealthSigns, HealthVerdict, NodeState
 from meantime.metrics import REGISTRY
 
 CLOCK_OFFSET = Gauge(
@@ -17,7 +17,9 @@ PEER_OFFSET = Gauge(
 )
 NODES_KNOWN = Gauge("meantime_nodes_known", "Nodes that ZooKeeper knows.", registry=REGISTRY)
 NODES_SEEN = Gauge("meantime_nodes_seen", "Nodes that this one reaches, itself included.", registry=REGISTRY)
-NODE_STATE = Gauge("meantime_node_state", "0 healthy, 1 degraded, 2 inactive.", registry=REGISTRY)
+NODE_STATE = Gauge(
+    "meantime_node_state", "1 for the state that this node is in, 0 for the others.", ["state"], registry=REGISTRY
+)
 
 
 def observe(estimate: ClockEstimate, samples: Mapping[str, ClockSample], signs: HealthSigns, verdict: HealthVerdict) -> None:
@@ -28,4 +30,5 @@ def observe(estimate: ClockEstimate, samples: Mapping[str, ClockSample], signs: 
         PEER_OFFSET.labels(peer).set((sample.offset_us - estimate.own_us) / 1e6)
     NODES_KNOWN.set(signs.nodes_known)
     NODES_SEEN.set(signs.nodes_seen)
-    NODE_STATE.set(verdict.state)
+    for state in NodeState:
+        NODE_STATE.labels(state.name.lower()).set(state is verdict.state)

@@ -18,6 +18,7 @@ import structlog
 
 from meantime.cluster import meters
 from meantime.cluster.clock import ClusterClock, LocalClock, estimate_cluster_time, steady_us
+from meantime.cluster.drift import NOTE_EVERY, DriftHistory
 from meantime.cluster.health import (
     STORAGE_ASKED_EVERY,
     Health,
@@ -121,7 +122,11 @@ class ClusterView:
         self._services = services
         self._acknowledgements = ChildrenView(session, session.layout.acknowledgements)
         self._started = self._stopping = False
+        self.drift = DriftHistory()
         self.health.on_change(self._announce)
+
+    async def note_drift(self) -> None:
+        self.drift.note(self.clock.now_ms(), self.offsets())
 
     async def run(self) -> None:
         with ExitStack() as listening:
@@ -171,6 +176,13 @@ class ClusterView:
             sent_us=sent_us,
             source_error_us=self._local.error_us,
         )
+
+    def offsets(self) -> dict[str, float]:
+        """How far the clock of each node that answers is ahead of cluster time, in milliseconds, as it was just measured."""
+        reachable, cluster_us = self._peers.reachable(self._options.seen_within), self.estimate.cluster_us
+        samples = {id: sample for id, sample in self._peers.best_samples().items() if id in reachable}
+        peers = {id: round((sample.offset_us - cluster_us) / 1000, 3) for id, sample in samples.items()}
+        return peers | {self._me.id: round(self.estimate.offset_ms, 3)}
 
     async def nodes(self) -> list[NodeReport]:
         """All known nodes, this one included; one that this one does not reach is inactive."""
@@ -279,5 +291,6 @@ async def open_cluster(
         view = ClusterView(me, session, clock, options, members=members, peers=peers, storage=storage, services=clocks)
         await open(on_duty([Duty("storage watch", storage.run_once, STORAGE_ASKED_EVERY)]))
         await open(on_duty([Duty("service clocks", clocks.run_once, LOOK_EVERY)]))
+        await open(on_duty([Duty("drift history", view.note_drift, NOTE_EVERY)]))
         await open(kept_running(view.run, "cluster view"))
         yield view

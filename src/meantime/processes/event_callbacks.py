@@ -22,8 +22,8 @@ from meantime.coordination.session import Session
 from meantime.database.listener import Listener
 from meantime.database.pool import Database
 from meantime.errors import UNREADABLE, Malformed, NotFound
-from meantime.json_depth import MOST_DEEP, is_shallow
 from meantime.kafka.consumer import values_since
+from meantime.processes.event_checks import NO_EVENT, event_of
 from meantime.streams.catalog.catalog import Catalog, CatalogEntry
 from meantime.streams.model import UNDEFINED
 from meantime.streams.publishing.opening import open_publisher
@@ -32,6 +32,7 @@ from meantime.streams.publishing.records import BatchItemResponse, BatchRejected
 from meantime.timers.dispatching.background_work import PublishResult
 from meantime.timers.dispatching.ended_timers import DELIVERED_FOR, PERMITTED_FOR
 from meantime.timers.dispatching.held_timers import HeldTimer
+from meantime.timers.model import TimerId
 from meantime.timers.rules import event_type_of
 
 log = structlog.get_logger(__name__)
@@ -42,7 +43,6 @@ SKEW_MS = 10_000
 
 REQUIRE: ContextVar[Callable[[], None]] = ContextVar("require")
 """What the publish that is under way has to ask before it writes."""
-NO_EVENT = f"the callback is not a JSON object, or is nested deeper than {MOST_DEEP}"
 
 
 class EventCallbacks:
@@ -89,7 +89,9 @@ class EventCallbacks:
     ) -> dict[int, HeldTimer]:
         """Send what is left; what is left after that, of which nothing was written."""
         category = (await self._catalog.entry(name)).event_type.category
-        events = {index: event_of(held, category) for index, held in left.items()}
+        events = {
+            index: event_of(TimerId(held.token, held.second), held.future.callback, category) for index, held in left.items()
+        }
         refused |= {index: NO_EVENT for index, event in events.items() if event is None}
         good = {index: event for index, event in events.items() if event is not None}
         if not good:
@@ -143,21 +145,6 @@ class _TracedMetadata(msgspec.Struct):
 
 class _TracedEvent(msgspec.Struct):
     metadata: _TracedMetadata
-
-
-def event_of(held: HeldTimer, category: str) -> bytes | None:
-    """The event as it is published; None when the callback is none."""
-    try:
-        event = msgspec.json.decode(held.future.callback) if is_shallow(held.future.callback) else None
-    except UNREADABLE:
-        return None
-    if not isinstance(event, dict):
-        return None
-    metadata = event.get("metadata")
-    if category == UNDEFINED or not isinstance(metadata, dict):
-        return held.future.callback
-    event["metadata"] = metadata | {"timer_token": held.token, "timer_due": held.second}
-    return msgspec.json.encode(event)
 
 
 def trace_of(held: HeldTimer, category: str) -> Trace:

@@ -16,29 +16,40 @@ import structlog
 import uvloop
 
 from meantime import __version__, logs
-from meantime.access.keys import Authenticator
+from meantime.access.keys import Authenticator, Keys
+from meantime.access.sessions import PURGE_EVERY, ConsoleSessions
 from meantime.api.app import create_edge
 from meantime.api.edge import Edge
 from meantime.api.http.limits import HttpLimits
 from meantime.api.http.server import HttpServer
 from meantime.api.http.tls import TlsFiles
+from meantime.api.meters import REFUSALS
 from meantime.api.services import Services
+from meantime.audit.audit_store import PURGE_EVERY as AUDIT_PURGE_EVERY
+from meantime.audit.audit_store import AuditLog
 from meantime.clock import SystemClock
 from meantime.cluster.ntp import open_local_clock
 from meantime.cluster.view import ClusterView, open_cluster
 from meantime.config import Config
+from meantime.console.live_state import ConsoleParts
 from meantime.coordination.membership import Member
 from meantime.coordination.session import open_session
 from meantime.database.listener import open_listener
 from meantime.database.pool import open_database
 from meantime.errors import Invalid
+from meantime.metrics import tell_build
+from meantime.processes.console import open_console_feed
+from meantime.processes.event_checks import EventChecks
+from meantime.processes.measures import measures_of
 from meantime.processes.options import cluster_options, service_clocks, session_options
+from meantime.processes.schedule_targets import TimersOfSchedules, TopicsOfSchedules
 from meantime.processes.storages import storages_of, timers_storage
 from meantime.runtime import spare_collector
+from meantime.schedules.schedules import FiringTargets, open_schedules
 from meantime.streams.catalog.adopted_topics import AdoptedTopics
 from meantime.streams.catalog.store import Store
 from meantime.streams.streams import StreamsOptions, open_streams
-from meantime.supervision import kept_running
+from meantime.supervision import Duty, kept_running, on_duty
 from meantime.timers.options import timers_options
 from meantime.timers.timers import open_timers
 from meantime.topics.topics import open_topics
@@ -66,6 +77,7 @@ async def _run(config: Config) -> None:
 
 @asynccontextmanager
 async def open_node(config: Config) -> AsyncIterator["Node"]:
+    tell_build(__version__)
     listening = bind(config.host, config.port)
     url = url_of(config, listening)
     system = SystemClock(config.clock_skew_ms, config.clock_skew_for)
@@ -89,14 +101,30 @@ async def open_node(config: Config) -> AsyncIterator["Node"]:
         adopted = AdoptedTopics(Store(database), listener, config.timers_storage)
         await opened.enter_async_context(kept_running(adopted.run, "adopted topics"))
         storage, trusted = partial(timers_storage, config, database), cluster.health.require_healthy
-        timers = await opened.enter_async_context(
-            open_timers(database, session, cluster.clock, timers_options(config, storage, trusted, lambda: adopted.names))
+        events = EventChecks(streams.publisher, streams.catalog)
+        asked = timers_options(config, storage, trusted, lambda: adopted.names, events.fault)
+        timers = await opened.enter_async_context(open_timers(database, session, cluster.clock, asked))
+        targets = FiringTargets(TopicsOfSchedules(topics), TimersOfSchedules(timers.requests, streams.catalog))
+        schedules = await opened.enter_async_context(
+            open_schedules(database, listener, session, cluster.clock, targets, trusted, config.id)
         )
         apps = await opened.enter_async_context(open_apps(session, config.apps_namespace))
-        services = Services(cluster=cluster, streams=streams, topics=topics, timers=timers, apps=apps)
-        authenticator = Authenticator(database, listener) if config.auth else None
+        measures = measures_of(streams, topics, schedules, apps)
+        opened.push_async_callback(measures.end)
+        authenticator = Authenticator(database, listener, cluster.clock) if config.auth else None
+        sessions = None
         if authenticator is not None:
             await opened.enter_async_context(kept_running(authenticator.run, "revoked keys"))
+            sessions = ConsoleSessions(database, authenticator, cluster.clock, config.console_session_for)
+            await opened.enter_async_context(on_duty([Duty("console sessions", sessions.purge, PURGE_EVERY)]))
+        parts = ConsoleParts(config.id, cluster, streams, topics, timers, apps)
+        feed = await opened.enter_async_context(open_console_feed(parts, database, listener))
+        audit = AuditLog(database, cluster.clock, config.audit_keep_for)
+        await opened.enter_async_context(on_duty([Duty("audit log", audit.purge, AUDIT_PURGE_EVERY)]))
+        services = Services(
+            cluster, streams, topics, timers, schedules, apps, measures, config.id, sessions, feed, Keys(database), audit
+        )
+        opened.callback(REFUSALS.tell_all)
         edge = create_edge(services, cluster.clock, authenticator)
         server = HttpServer(edge, http_limits(config), tls_files(config))
         yield Node(url, edge, server, listening, cluster, config.unix_socket)
@@ -159,6 +187,7 @@ def _streams_options(config: Config, cluster: ClusterView) -> StreamsOptions:
         needed_storages={config.timers_storage: "where timers live (timers_storage)"},
         publish_wait_for=config.publish_wait_for,
         barrier_for=config.barrier_timeout,
+        overtake_after=config.switch_overtake_after,
         min_retention_ms=config.min_retention_ms,
         max_streams=config.max_streams,
         trusted=lambda: cluster.health.healthy,

@@ -26,6 +26,7 @@ from meantime.errors import StorageUnavailable
 from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions
 from meantime.pipelines.timers.running import Engine, run_futures
+from meantime.processes.health_port import open_health_port
 from meantime.processes.options import peer_options, service_clocks, session_options
 from meantime.processes.storages import timers_storage
 from meantime.runtime import spare_collector, step_back
@@ -64,14 +65,17 @@ class Base:
     store: LedgerStore
 
 
-def run(work: Callable[[Base], Awaitable[None]], config: Config, name: str) -> None:
+def run(work: Callable[[Base], Awaitable[None]], config: Config, name: str, health_port: int | None = None) -> None:
     """Run one of the processes below until SIGTERM or SIGINT."""
     logs.configure(config.log_level, config.log_format, process=name)
-    uvloop.run(_until_stopped(work, config, name))
+    uvloop.run(_until_stopped(work, config, name, health_port))
 
 
-async def _until_stopped(work: Callable[[Base], Awaitable[None]], config: Config, name: str) -> None:
-    async with open_base(config, name) as base:
+async def _until_stopped(
+    work: Callable[[Base], Awaitable[None]], config: Config, name: str, health_port: int | None
+) -> None:
+    async with open_health_port(health_port) as health, open_base(config, name) as base:
+        health.ready = True
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -24,6 +24,10 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
     return str(found[0]) if isinstance(found, tuple) else ""
 
 
+def speaks_tls(transport: asyncio.BaseTransport) -> bool:
+    return transport.get_extra_info("sslcontext") is not None
+
+
 class HttpConnection(Protocol):
     """A connection as the server sees it when it stops."""
 

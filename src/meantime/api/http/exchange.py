@@ -143,6 +143,10 @@ class HttpExchange(ABC):
         """The address that the connection comes from; empty for a Unix socket."""
         return ""
 
+    def tls(self) -> bool:
+        """Whether the connection speaks TLS."""
+        return False
+
     @property
     def failed(self) -> MeantimeError | None:
         return self._failure

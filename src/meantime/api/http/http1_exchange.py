@@ -5,7 +5,7 @@ from typing import Protocol
 
 import httptools
 
-from meantime.api.http.connection import REASONS, Connections, peer_of
+from meantime.api.http.connection import REASONS, Connections, peer_of, speaks_tls
 from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 
 STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n".encode() for status, reason in REASONS.items()}
@@ -48,6 +48,9 @@ class Http1Exchange(HttpExchange):
 
     def peer(self) -> str:
         return peer_of(self._connection.transport)
+
+    def tls(self) -> bool:
+        return speaks_tls(self._connection.transport)
 
     def send(self, status: int, headers: Headers, body: bytes) -> None:
         self.answered = True

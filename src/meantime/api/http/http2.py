@@ -16,7 +16,7 @@ import h2.events
 import h2.exceptions
 import h2.settings
 
-from meantime.api.http.connection import LINGER_FOR, Connections, peer_of
+from meantime.api.http.connection import LINGER_FOR, Connections, peer_of, speaks_tls
 from meantime.api.http.exchange import ClientGone, Headers, HttpExchange
 from meantime.errors import HeadersTooLarge
 
@@ -52,6 +52,9 @@ class Http2Exchange(HttpExchange):
 
     def peer(self) -> str:
         return peer_of(self._connection.transport)
+
+    def tls(self) -> bool:
+        return speaks_tls(self._connection.transport)
 
     def complete(self) -> None:
         self._forget_timer()

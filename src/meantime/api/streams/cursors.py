@@ -15,6 +15,7 @@ from meantime.streams.reading.reader import GivenCursor
 
 MOST_CURSORS = 1000
 LARGEST_SHIFT = 10**17
+LATEST_MS = 10**15
 
 _AtOnce = Meta(max_length=MOST_CURSORS)
 
@@ -24,6 +25,7 @@ class PartitionDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     oldest_available_offset: str
     newest_available_offset: str
     unconsumed_events: int | None = None
+    start_after: str | None = None
 
 
 class PartitionsQuery(msgspec.Struct):
@@ -32,6 +34,13 @@ class PartitionsQuery(msgspec.Struct):
         Meta(
             description=f"A JSON array of at most {MOST_CURSORS} cursors: their partitions also show what is left to read.",
             examples=['[{"partition":"0","offset":"BEGIN"}]'],
+        ),
+    ] = None
+    written_from_ms: Annotated[
+        Annotated[int, Meta(ge=0, le=LATEST_MS)] | None,
+        Meta(
+            description="An instant: `start_after` is the cursor after which the first event lies that was written then or "
+            "later, `unconsumed_events` how many there are from there."
         ),
     ] = None
 
@@ -71,7 +80,8 @@ async def list_partitions(call: HttpCall[None, PartitionsQuery]) -> list[Partiti
     """
     given = call.query.cursors
     consumed = given_cursors(_array(small_json(given, "the query parameter cursors"))) if given else []
-    states = await questions.partition_states(call.services.streams.reading, call.names["name"], consumed)
+    reading, written_from_ms = call.services.streams.reading, call.query.written_from_ms
+    states = await questions.partition_states(reading, call.names["name"], consumed, written_from_ms)
     return [_partition(state) for state in states]
 
 
@@ -142,4 +152,5 @@ def _document(given: GivenCursor) -> CursorDocument:
 
 
 def _partition(state: PartitionState) -> PartitionDocument:
-    return PartitionDocument(str(state.partition), str(state.oldest), str(state.newest), state.unconsumed)
+    start_after = None if state.start_after is None else str(state.start_after)
+    return PartitionDocument(str(state.partition), str(state.oldest), str(state.newest), state.unconsumed, start_after)

@@ -173,7 +173,7 @@ class EventTypeDocument(KeptAsGiven, kw_only=True):
 async def list_all(call: HttpCall[None, None]) -> list[dict[str, Any]]:
     """All event types
 
-    With authentication on, those that the key may read or publish to.
+    With authentication on, those that the key may read or publish to; with `look` all.
     """
     identity = call.identity
     found = await call.services.streams.event_types.all()
@@ -181,6 +181,8 @@ async def list_all(call: HttpCall[None, None]) -> list[dict[str, Any]]:
 
 
 def _may_see(identity: Identity, name: str, authorization: Any) -> bool:
+    if identity.may("look"):
+        return True
     listed = authorization is None or is_listed(identity, authorization, *OF_EVENT_TYPES)
     return listed and (identity.may("read", name) or identity.may("publish", name))
 
@@ -197,7 +199,9 @@ async def create(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
     storage `adopt_storage_id`, or of the default one, and the event type shows which.
     """
     check_authorization(call.form.get("authorization"), OF_EVENT_TYPES)
-    return (await call.services.streams.event_types.create(call.form)).document
+    made = (await call.services.streams.event_types.create(call.form)).document
+    call.act.target = f"event-types/{made['name']}"
+    return made
 
 
 async def update(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:

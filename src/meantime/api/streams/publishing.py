@@ -26,7 +26,7 @@ async def publish(call: HttpCall[bytes, None]) -> Answer:
     try:
         items = await publishing
     except BatchRejected as rejected:
-        return Answer(422, await encoded(rejected.items))
+        return Answer(422, await encoded(rejected.items), refusal="invalid")
     return Answer(200) if items is None else Answer(207, await encoded(items))
 
 

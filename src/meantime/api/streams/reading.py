@@ -1,6 +1,7 @@
 """`GET /event-types/{name}/events`: the stream of an event type, from cursors that the client keeps."""
 
 import random
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -42,6 +43,13 @@ class StreamQuery(msgspec.Struct, kw_only=True):
 
 class EventsQuery(StreamQuery, kw_only=True):
     written_at: Annotated[bool, Meta(description="Lines also say when each of their events was written.")] = False
+    eager: Annotated[
+        bool,
+        Meta(
+            description="Lines are sent at once with what there is, up to batch_limit. Events of a line have neighbouring "
+            "offsets: the cursor of each can be counted back from that of the line."
+        ),
+    ] = False
 
 
 class CursorsHeader(msgspec.Struct):
@@ -79,22 +87,23 @@ async def events(call: HttpCall[None, EventsQuery]) -> LineStream:
     """Read events as they come
 
     One line per batch, `{cursor, events}`; lines without `events` keep the connection alive. With `written_at=true` a line
-    also has `written_at_ms`, an instant for each event. 412 when a cursor cannot be used; the problem says where to go on.
+    also has `written_at_ms`, an instant for each event. With `eager=true` no line waits until it is full. 412 when a cursor
+    cannot be used; the problem says where to go on.
     """
     name, reading = call.names["name"], call.services.streams.reading
     await reading.catalog.entry(name)
-    limits = stream_limits(given_limits(call.query, written_at=call.query.written_at), spread=random.uniform(-1, 1))
+    given = replace(given_limits(call.query), written_at=call.query.written_at, eager=call.query.eager)
+    limits = stream_limits(given, spread=random.uniform(-1, 1))
     return LineStream(await reading.open_stream(name, in_header(call.header(b"x-nakadi-cursors")), limits))
 
 
-def given_limits(query: StreamQuery, *, written_at: bool = False) -> GivenLimits:
+def given_limits(query: StreamQuery) -> GivenLimits:
     return GivenLimits(
         query.batch_limit,
         query.stream_limit,
         query.batch_flush_timeout,
         query.stream_timeout,
         query.stream_keep_alive_limit,
-        written_at,
     )
 
 

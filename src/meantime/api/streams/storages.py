@@ -54,7 +54,9 @@ async def register(call: HttpCall[dict[str, Any], None]) -> dict[str, Any]:
 
     It is probed first: 422 when it does not answer. 409 when the id is taken.
     """
-    return show_storage(await call.services.streams.storages.register(call.form))
+    shown = show_storage(await call.services.streams.storages.register(call.form))
+    call.act.target = f"storages/{shown['id']}"
+    return shown
 
 
 async def make_default(call: HttpCall[None, None]) -> dict[str, Any]:

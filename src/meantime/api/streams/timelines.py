@@ -49,7 +49,22 @@ class TimelineView(msgspec.Struct, frozen=True):
     latest_position: LatestPosition | None
 
 
+class PhaseView(msgspec.Struct, frozen=True):
+    """`acknowledge` and `seal` go on at the same time."""
+
+    name: str
+    ms: float
+
+
+class AcknowledgementView(msgspec.Struct, frozen=True):
+    node: str
+    ms: float
+
+
 class SwitchView(msgspec.Struct, frozen=True):
+    """`phases` are those that are over; `acknowledged` says when each node had reacted to the lock, in milliseconds after
+    it; `overtaken` are the nodes that had not when the switch went on."""
+
     id: str
     state: SwitchState
     owner: str
@@ -59,6 +74,9 @@ class SwitchView(msgspec.Struct, frozen=True):
     error: str | None
     storage_id: str
     force: bool
+    overtaken: list[str]
+    phases: list[PhaseView]
+    acknowledged: list[AcknowledgementView]
 
 
 async def list_timelines(call: HttpCall[None, None]) -> list[TimelineView]:
@@ -76,6 +94,7 @@ async def switch(call: HttpCall[dict[str, Any], None]) -> Answer:
     """
     request = _switch_request(call.names["name"], call.form, call.header(b"idempotency-key"))
     timeline, made = await call.services.streams.switches.start(request)
+    call.act.done, call.act.detail = made, {"storage_id": request.storage_id, "force": request.force}
     return Answer(201 if made else 200, show_timeline(timeline))
 
 
@@ -132,6 +151,9 @@ def show_switch(switch: Switch) -> SwitchView:
         error=switch.error,
         storage_id=switch.storage_id,
         force=switch.force,
+        overtaken=list(switch.overtaken),
+        phases=[PhaseView(phase.name, phase.ms) for phase in switch.phases],
+        acknowledged=[AcknowledgementView(one.node, one.ms) for one in switch.acknowledged],
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from meantime.access.authorization import ADMINS
 from meantime.api.call import Answer, HttpCall
-from meantime.api.subscriptions.documents import CommittedCursor, SubscribedCursor, allowed, objects_in, places_in
+from meantime.api.subscriptions.documents import CommittedCursor, SubscribedCursor, allowed, objects_in, places_in, shown
 from meantime.errors import Malformed
 from meantime.streams.subscriptions import commits
 from meantime.streams.subscriptions.stream import as_known
@@ -39,7 +39,7 @@ class CommitResults(msgspec.Struct, frozen=True):
 
 async def show(call: HttpCall[None, None]) -> Cursors:
     """What has been committed"""
-    subscription, subscriptions = await allowed(call), call.services.streams.subscriptions
+    subscription, subscriptions = await shown(call), call.services.streams.subscriptions
     items = []
     for (name, partition), committed in (await subscriptions.store.cursors(subscription.id)).items():
         cursor = as_known(await subscriptions.reading.catalog.entry(name), committed.cursor)
@@ -50,14 +50,16 @@ async def show(call: HttpCall[None, None]) -> Cursors:
 async def commit(call: HttpCall[dict[str, Any], None]) -> Answer:
     """Commit what has been processed
 
-    204 when every cursor moved; 200 with a result for each when some were outdated.
+    204 when every cursor moved; 200 with a result for each when some were outdated; 403 with another key than the one
+    that opened the stream.
     """
     subscription = await allowed(call)
     stream_id = call.header(b"x-nakadi-streamid")
     if not stream_id:
         raise Malformed("the header X-Nakadi-StreamId is required")
     items = objects_in(call.form.get("items"))
-    results = await commits.commit(call.services.streams.subscriptions, subscription, stream_id, places_in(items))
+    subscriptions, key_id = call.services.streams.subscriptions, call.identity.key_id
+    results = await commits.commit(subscriptions, subscription, stream_id, places_in(items), key_id)
     if all(results):
         return Answer(204)
     committed = [{"cursor": item, "result": RESULT[moved]} for item, moved in zip(items, results, strict=True)]
@@ -69,6 +71,7 @@ async def reset(call: HttpCall[dict[str, Any], None]) -> Answer:
 
     The next streams go on from here. Partitions that are not named keep what is committed.
     """
-    subscription = await allowed(call, ADMINS)
-    await call.services.streams.subscriptions.reset(subscription, places_in(call.form.get("items")))
+    subscription, places = await allowed(call, ADMINS), places_in(call.form.get("items"))
+    await call.services.streams.subscriptions.reset(subscription, places)
+    call.act.count, call.act.detail = len(places), {"event_types": list(subscription.event_types)}
     return Answer(204)

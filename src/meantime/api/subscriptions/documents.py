@@ -230,5 +230,12 @@ async def allowed(call: HttpCall[Any, Any], *lists: str) -> Subscription:
     subscription = await call.services.streams.subscriptions.get(call.names["id"])
     await require_read(call, subscription.event_types)
     require_listed(call.identity, subscription.access, f"subscription {str(subscription.id)!r}", *(lists or (READERS,)))
-    call.still_allowed = partial(require_read, call, subscription.event_types)
+    call.still_allowed.append(partial(require_read, call, subscription.event_types))
     return subscription
+
+
+async def shown(call: HttpCall[Any, Any], *lists: str) -> Subscription:
+    """The same for what has no events in it: onlookers see it, whoever may read."""
+    if call.identity.may("look"):
+        return await call.services.streams.subscriptions.get(call.names["id"])
+    return await allowed(call, *lists)

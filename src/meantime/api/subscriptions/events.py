@@ -80,6 +80,7 @@ async def _open(
         max_uncommitted=max_uncommitted(asked.max_uncommitted_events),
         commit_for=commit_timeout(asked.commit_timeout),
         direct=direct,
+        key_id=call.identity.key_id,
     )
     stream = await call.services.streams.subscriptions.open_stream(subscription, options)
     return LineStream(stream, headers={"X-Nakadi-StreamId": str(stream.id)})

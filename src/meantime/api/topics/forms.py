@@ -14,10 +14,11 @@ from msgspec import Meta, Raw
 
 from meantime.errors import Invalid, Malformed
 from meantime.names import IDENTIFIER
+from meantime.topics.filters import STATUSES
 from meantime.topics.leasing.leasing import LONGEST_WAIT_MS, MOST_LEASES
 from meantime.topics.model import MessageDraft, Refused
-from meantime.topics.rules import MIN_AHEAD_MS
-from meantime.topics.settings import BOUNDS, SettingsChange
+from meantime.topics.rules import MIN_AHEAD_MS, MOST_REASON
+from meantime.topics.settings import BOUNDS, RETRY_BOUNDS, RetryChange, SettingsChange
 from meantime.unknown_fields import misspelt
 
 MOST_ENTRIES = 10_000
@@ -49,6 +50,19 @@ LeaseTime = Annotated[
 ]
 
 
+def _retry(name: str) -> Meta:
+    return bounds(*RETRY_BOUNDS[name])
+
+
+class RetryForm(RetryChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a message that is released without an instant is due again; what is left out keeps its value."""
+
+    delay_ms: Annotated[int, _retry("delay_ms")] | None = None
+    factor: Annotated[float, _retry("factor")] | None = None
+    max_ms: Annotated[int, _retry("max_ms")] | None = None
+    jitter: Annotated[float, _retry("jitter")] | None = None
+
+
 class SettingsForm(SettingsChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a topic; one that is left out keeps its value."""
 
@@ -59,6 +73,7 @@ class SettingsForm(SettingsChange, frozen=True, kw_only=True, forbid_unknown_fie
     max_attempts: Annotated[int, _setting("max_attempts")] | None = None
     dead_letter_topic: Identifier | None = None
     dedupe_ms: Annotated[int, _setting("dedupe_ms")] | None = None
+    retry: RetryForm | None = None
 
 
 class DraftForm(MessageDraft, frozen=True, forbid_unknown_fields=True):
@@ -87,8 +102,19 @@ class ClaimForm(FinishedForm, forbid_unknown_fields=True):
     after_ms: int | None = None
 
 
+class ReleaseForm(ClaimForm, forbid_unknown_fields=True):
+    """A lease, when its message is to be due again (without an instant: when the topic's `retry` says), and why."""
+
+    reason: Annotated[str, Meta(extra_json_schema={"maxLength": MOST_REASON})] | None = None
+
+
 class ClaimsForm(msgspec.Struct, forbid_unknown_fields=True):
     leases: Annotated[list[ClaimForm], ENTRIES]
+    consumer_id: Identifier | None = None
+
+
+class ReleasesForm(msgspec.Struct, forbid_unknown_fields=True):
+    leases: Annotated[list[ReleaseForm], ENTRIES]
     consumer_id: Identifier | None = None
 
 
@@ -97,8 +123,35 @@ class FinishForm(msgspec.Struct, forbid_unknown_fields=True):
     consumer_id: Identifier | None = None
 
 
-class IdsForm(msgspec.Struct, forbid_unknown_fields=True):
-    ids: Annotated[list[str], ENTRIES]
+class FilterForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which messages are meant: all conditions that are given. `ids` go with `status` only."""
+
+    status: Annotated[str, Meta(extra_json_schema={"enum": list(STATUSES)})] | None = None
+    from_ms: int | None = None
+    to_ms: Annotated[int, Meta(description="Exclusive.")] | None = None
+    id_prefix: Identifier | None = None
+    ids: Annotated[list[str], ENTRIES] | None = None
+
+
+EXPECT = Annotated[int, Meta(ge=0, description="How many the filter holds; with another number nothing is changed.")]
+DRY_RUN = Annotated[bool, Meta(description="Only say how many would be changed; nothing is.")]
+
+
+class MoveManyForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    filter: FilterForm
+    at_ms: int | None = None
+    after_ms: int | None = None
+    expect: EXPECT | None = None
+    dry_run: DRY_RUN = False
+
+
+class DeleteManyForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """By their owner those of `ids`, with a result for each; or all that `filter` holds."""
+
+    ids: Annotated[list[str], ENTRIES] | None = None
+    filter: FilterForm | None = None
+    expect: EXPECT | None = None
+    dry_run: DRY_RUN = False
 
 
 class DraftEntries(msgspec.Struct, forbid_unknown_fields=True):
@@ -114,6 +167,9 @@ class ClaimEntries(msgspec.Struct, forbid_unknown_fields=True):
 
 class IdEntries(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[Raw] | None = None
+    filter: Raw = Raw()
+    expect: int | None = None
+    dry_run: bool = False
 
 
 class PullForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -146,6 +202,10 @@ class ConsumerQuery(msgspec.Struct, forbid_unknown_fields=True):
     consumer_id: Identifier | None = None
 
 
+class MessageQuery(ConsumerQuery, forbid_unknown_fields=True):
+    all: Annotated[bool, Meta(description="Whoever owns it; asks for the scope of operators.")] = False
+
+
 class _Named(msgspec.Struct):
     id: str | None = None
 
@@ -173,13 +233,24 @@ def read_drafts(body: bytes) -> Sequence[MessageDraft | Refused]:
 
 def read_claims(body: bytes) -> tuple[str | None, Sequence[ClaimForm | Refused]]:
     """Who asks, and about which leases."""
+    return _read_claims(body, ClaimsForm, ClaimForm)
+
+
+def read_releases(body: bytes) -> tuple[str | None, Sequence[ClaimForm | Refused]]:
+    """The same about leases that are given back."""
+    return _read_claims(body, ReleasesForm, ReleaseForm)
+
+
+def _read_claims(
+    body: bytes, batch: type[ClaimsForm | ReleasesForm], kind: type[ClaimForm]
+) -> tuple[str | None, Sequence[ClaimForm | Refused]]:
     try:
-        form = read(body, ClaimsForm)
+        form = read(body, batch)
         return form.consumer_id, check_batch(form.leases, "leases")
     except Malformed:
         loose = read(body, ClaimEntries)
         entries = check_batch(loose.leases, "leases")
-        return loose.consumer_id, [_claim(entry) for entry in entries]
+        return loose.consumer_id, [_claim(entry, kind) for entry in entries]
 
 
 def read_ids(body: bytes) -> list[str | None]:
@@ -205,19 +276,23 @@ def _draft(entry: Raw) -> MessageDraft | Refused:
         return Refused(_id_of(entry), str(error))
 
 
-def _claim(entry: Raw) -> ClaimForm | Refused:
-    """A version or an instant that cannot be read is none: what follows from that is for the rules to say."""
+def _claim(entry: Raw, kind: type[ClaimForm]) -> ClaimForm | Refused:
+    """A version that cannot be read is none, and an instant is one that nobody can use: what follows from that is for the
+    rules to say."""
     try:
-        return msgspec.json.decode(entry, type=ClaimForm)
+        return msgspec.json.decode(entry, type=kind)
     except msgspec.ValidationError as error:
-        if fault := misspelt(error, ClaimForm, entry):
+        if fault := misspelt(error, kind, entry):
             raise fault from error
+        if "$.reason" in str(error):
+            raise Invalid(f"a reason is a text: {error}", field="reason") from error
         fields = _decoded(entry, dict[str, Any]) or {}
         message_id = fields.get("id")
         if not isinstance(message_id, str):
             return Refused(None, str(error))
         version = fields.get("version")
-        return ClaimForm(message_id, version if type(version) is int else None)
+        unusable = 0 if fields.keys() & {"at_ms", "after_ms"} else None
+        return ClaimForm(message_id, version if type(version) is int else None, at_ms=unusable)
 
 
 def _id_of(entry: Raw) -> str | None:

@@ -19,7 +19,9 @@ from meantime.api.topics.forms import (
     LeaseLimit,
     LeaseTime,
     PullForm,
+    ReleaseForm,
     read_claims,
+    read_releases,
 )
 from meantime.api.topics.views import LeasesView, OutcomesView, lease_view
 from meantime.clock import Clock
@@ -80,9 +82,11 @@ async def extend(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
 async def release(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
     """Give messages back for later
 
-    `{consumer_id, leases: [{id, version, at_ms | after_ms}]}`: one result per lease, in their order.
+    `{consumer_id, leases: [{id, version, at_ms | after_ms, reason?}]}`: one result per lease, in their order. Without an
+    instant a message is due again when the topic's `retry` says, later with every attempt. `reason` is shown to whoever gets
+    the message next, to its owner and in the dead letter.
     """
-    return await _claims(call, call.services.topics.holding.release)
+    return await _claims(call, call.services.topics.holding.release, read_releases)
 
 
 async def finish(call: HttpCall[bytes, ConsumerQuery]) -> OutcomesView:
@@ -101,10 +105,11 @@ def holder(call: HttpCall[Any, Any], given: str | None) -> str:
 
 
 Apply = Callable[[Topic, str, Sequence[LeaseClaim]], Awaitable[list[Outcome]]]
+Read = Callable[[bytes], tuple[str | None, Sequence[ClaimForm | Refused]]]
 
 
-async def _claims(call: HttpCall[bytes, ConsumerQuery], apply: Apply) -> OutcomesView:
-    in_body, forms = read_claims(call.form)
+async def _claims(call: HttpCall[bytes, ConsumerQuery], apply: Apply, read: Read = read_claims) -> OutcomesView:
+    in_body, forms = read(call.form)
     consumer_id = holder(call, in_body or call.query.consumer_id)
     topic = await call.services.topics.catalog.get(call.names["topic"])
     claims = [_claim(form) for form in forms]
@@ -117,7 +122,8 @@ def _claim(form: ClaimForm | Refused) -> LeaseClaim | Outcome:
     """What cannot be an id is the id of no message."""
     if not isinstance(form, ClaimForm) or not is_identifier(form.id):
         return Outcome(form.id, NOT_FOUND)
-    return LeaseClaim(form.id, form.version, form.at_ms, form.after_ms)
+    reason = form.reason if isinstance(form, ReleaseForm) else None
+    return LeaseClaim(form.id, form.version, form.at_ms, form.after_ms, reason)
 
 
 class _Leases:

@@ -6,7 +6,7 @@ import msgspec
 
 from meantime.api.call import Answer, HttpCall
 from meantime.api.rights import require_dead_letters
-from meantime.api.topics.forms import MOST_REDRIVEN, RedriveForm, SettingsForm
+from meantime.api.topics.forms import SettingsForm
 from meantime.api.topics.views import (
     ConsumersView,
     CountedTopicView,
@@ -18,7 +18,6 @@ from meantime.api.topics.views import (
     topic_view,
 )
 from meantime.errors import Invalid
-from meantime.topics.model import Redriven
 from meantime.topics.rules import AVAILABLE, DEAD, PROCESSING, WAITING
 
 STATUSES = [WAITING, PROCESSING, AVAILABLE, DEAD]
@@ -44,7 +43,9 @@ async def put_topic(call: HttpCall[SettingsForm, None]) -> Answer:
     All settings are optional; an omitted one keeps its value. `bucket_count` cannot change.
     """
     require_dead_letters(call.identity, call.form.dead_letter_topic)
-    made, new = await call.services.topics.catalog.put(call.names["topic"], call.form)
+    made, new, call.act.done = await call.services.topics.catalog.put(call.names["topic"], call.form)
+    call.act.action = "create" if new else "update"
+    call.act.detail = {name: value for name, value in msgspec.to_builtins(call.form).items() if value is not None}
     return Answer(201 if new else 200, topic_view(made))
 
 
@@ -72,11 +73,17 @@ async def delete_topic(call: HttpCall[None, None]) -> dict[str, Any]:
 async def load(call: HttpCall[None, LoadQuery]) -> LoadView:
     """What is ahead, slot by slot
 
-    Half-open slots from `from_ms`, at most 10,000; every slot is listed.
+    Half-open slots from `from_ms`, at most 10,000; every slot is listed. `planned` are firings of schedules that are no
+    messages yet: those beyond the next minute.
     """
     topics, asked = call.services.topics, call.query
     found = await topics.catalog.get(call.names["topic"])
-    return LoadView(await topics.counts.load(found, asked.from_ms, asked.to_ms, asked.step_ms))
+    slots = await topics.counts.load(found, asked.from_ms, asked.to_ms, asked.step_ms)
+    planned = await call.services.schedules.forecast.of_topic(found.name, asked.from_ms, asked.to_ms, asked.step_ms)
+    if planned:
+        slots = [msgspec.structs.replace(slot, planned=planned[place]) for place, slot in enumerate(slots)]
+    capacity = await topics.overload.capacity(found.topic_id)
+    return LoadView(slots, None if capacity is None else round(capacity, 1))
 
 
 async def count(call: HttpCall[None, CountQuery]) -> CountView:
@@ -92,16 +99,3 @@ async def count(call: HttpCall[None, CountQuery]) -> CountView:
 async def consumers(call: HttpCall[None, None]) -> ConsumersView:
     """The connected consumers, their nodes and buckets"""
     return ConsumersView(await call.services.topics.leasing.consumers(call.names["topic"]))
-
-
-async def redrive(call: HttpCall[RedriveForm, None]) -> Redriven:
-    """Send dead messages back
-
-    `{to?, limit?}`: dead letters go back to the topic they came from, or to `to`, and start again from the first attempt.
-    Answers with how many moved, and how many were skipped because their topic is gone or has that id.
-    """
-    asked = call.form
-    limit = MOST_REDRIVEN if asked.limit is None else asked.limit
-    if not 1 <= limit <= MOST_REDRIVEN:
-        raise Invalid(f"limit must be from 1 to {MOST_REDRIVEN}", field="limit")
-    return await call.services.topics.dead_letters.redrive(call.names["topic"], asked.to, limit)

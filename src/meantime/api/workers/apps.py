@@ -10,7 +10,7 @@ from meantime.api.workers import positions
 from meantime.errors import Invalid
 from meantime.streams.reading.reader import Reading
 from meantime.unknown_fields import misspelt
-from meantime.workers.inspection import QueueState
+from meantime.workers.inspection import QueueState, WorkerState
 
 
 class AppDocument(msgspec.Struct, frozen=True):
@@ -24,9 +24,13 @@ class AppsDocument(msgspec.Struct, frozen=True):
     apps: list[AppDocument]
 
 
-class WorkerDocument(msgspec.Struct, frozen=True):
+class WorkerDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`host` and `pid` are those of its process; a worker that does not say them has none."""
+
     worker: str
     queues: list[str]
+    host: str | None = None
+    pid: int | None = None
 
 
 class WorkersDocument(msgspec.Struct, frozen=True):
@@ -78,9 +82,8 @@ async def forget_app(call: HttpCall[None, None]) -> None:
 
 
 async def list_workers(call: HttpCall[None, None]) -> WorkersDocument:
-    """The workers of an application and the queues of each"""
-    found = await call.services.apps.workers(call.names["app"])
-    return WorkersDocument([WorkerDocument(worker, queues) for worker, queues in sorted(found.items())])
+    """The workers of an application, where they run and the queues of each"""
+    return WorkersDocument([_worker(worker) for worker in await call.services.apps.workers(call.names["app"])])
 
 
 async def list_queues(call: HttpCall[None, None]) -> QueuesDocument:
@@ -105,6 +108,7 @@ async def reset_queue(call: HttpCall[bytes, None]) -> QueueDocument:
     asked, reading = _reset(call.form), services.streams.reading
     source = await positions.source_of(services.streams, await services.apps.queue(app, queue))
     cursor = await positions.readable(reading, source, asked)
+    call.act.detail = {"cursor": cursor, "event_type": source.event_type, "partition": source.partition}
     await services.apps.reset(app, queue, source, cursor, await positions.last_at(reading, source, cursor))
     return await show_queue(call)
 
@@ -134,6 +138,12 @@ async def resume_app(call: HttpCall[None, None]) -> AppDocument:
     """
     await call.services.apps.pause_app(call.names["app"], False)
     return await show_app(call)
+
+
+def _worker(worker: WorkerState) -> WorkerDocument:
+    if worker.process is None:
+        return WorkerDocument(worker.name, worker.queues)
+    return WorkerDocument(worker.name, worker.queues, worker.process.host, worker.process.pid)
 
 
 def _reset(body: bytes) -> str:
