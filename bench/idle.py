@@ -4,6 +4,7 @@
     topics         topics, each with an open push stream
     consumers      open push streams of one topic
     event_types    event types that nobody uses
+    watched        event types, each with an open stream
     subscriptions  subscriptions, each with an open stream
 
 Each row is one size: the node's processor and memory, PostgreSQL's processor and statements, while nothing happens. What
@@ -94,6 +95,11 @@ class Bench:
         await made(cluster, [("POST", "/event-types", {"name": f"{name}.n{n}"}) for n in range(size)])
         self.tell(f"{size} event types", await cluster.at_rest(self.options.seconds))
 
+    async def watched(self, cluster: Cluster, size: int) -> None:
+        name = f"idle.{uuid4().hex[:6]}"
+        await made(cluster, [("POST", "/event-types", {"name": f"{name}.n{n}"}) for n in range(size)])
+        await self.streams(cluster, f"{size} watched", [f"/event-types/{name}.n{n}/events" for n in range(size)])
+
     async def subscriptions(self, cluster: Cluster, size: int) -> None:
         name = f"idle.{uuid4().hex[:6]}"
         await made(cluster, [("POST", "/event-types", {"name": name})])
@@ -156,7 +162,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def main() -> int:
-    parts = ("nodes", "topics", "consumers", "event_types", "subscriptions")
+    parts = ("nodes", "topics", "consumers", "event_types", "watched", "subscriptions")
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="how long nothing happens")
     parser.add_argument("--sizes", type=_numbers, default=[10, 100, 1000], help="separated by commas")

@@ -1,6 +1,7 @@
 """Streams: the stall of a switch under load, and publishing against a bare producer, in one run on one stack.
 
     stall      3 nodes under load, 50 switches of one event type between two clusters; the distribution of the stall
+    frozen     the same with one node of the three frozen before each of 30 switches
     publish    POST /event-types/{n}/events on one node against confluent-kafka in one Python process with the same settings
     timelines  publishing to an event type with 50 timelines and to one with 1
 
@@ -11,10 +12,14 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
+import signal
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +29,7 @@ import uvloop
 from _streams_load import Connection, batch, connect, hammer, percentile, request
 from confluent_kafka import Producer
 
+from meantime.stack.folder import Folder
 from meantime.stack.model import Places
 from meantime.stack.session import running
 
@@ -31,7 +37,7 @@ EVENTS, SIZE = 100, 200
 WARM, COLD = 3.0, 3
 """Seconds of load before the first switch, and how many switches are told apart: the first that each node leads."""
 
-TARGETS = {"stall p50": 100.0, "stall p99": 300.0, "publish": 0.4}
+TARGETS = {"stall p50": 100.0, "stall p99": 300.0, "frozen p50": 400.0, "frozen p99": 800.0, "publish": 0.4}
 
 
 def main() -> int:
@@ -40,13 +46,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="length of one turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--timelines", type=int, default=50)
-    parser.add_argument("parts", nargs="*", default=["publish", "stall", "timelines"])
+    parser.add_argument("--frozen", type=int, default=30, help="switches with a frozen node")
+    parser.add_argument("parts", nargs="*", default=["publish", "stall", "frozen", "timelines"])
     options = parser.parse_args()
-    parts = {"publish": publish, "stall": stall, "timelines": timelines}
+    parts = {"publish": publish, "stall": stall, "frozen": frozen, "timelines": timelines}
     with (
         tempfile.TemporaryDirectory(prefix="meantime-bench-") as folder,
         running(Path(folder) / "stack", nodes=3, kafka=2, port=None) as places,
     ):
+        options.data = Path(folder) / "stack"
         for part in options.parts:
             print(f"\n{part}", flush=True)
             parts[part](places, options)
@@ -88,6 +96,13 @@ def through_node(url: str, name: str, seconds: float, connections: int = 16) -> 
     """Events per second that one node acknowledges."""
     path = f"/event-types/{name}/events"
     return apart(_hammer, url, path, connections, seconds)
+
+
+def through_nodes(urls: list[str], name: str, seconds: float) -> float:
+    """The same for several nodes, each with a client of its own."""
+    path = f"/event-types/{name}/events"
+    with multiprocessing.get_context("spawn").Pool(len(urls)) as pool:
+        return sum(pool.starmap(_hammer, [(url, path, 16, seconds) for url in urls]))
 
 
 def _hammer(url: str, path: str, connections: int, seconds: float) -> float:
@@ -160,11 +175,23 @@ def stall(places: Places, options: argparse.Namespace) -> None:
     distribution("longest publish of each switch (ms)", pauses, TARGETS["stall p50"], TARGETS["stall p99"])
 
 
-def stall_under_load(urls: list[str], name: str, switches: int) -> list[float]:
-    return uvloop.run(_stall_under_load(urls, name, switches))
+def frozen(places: Places, options: argparse.Namespace) -> None:
+    """The node that stands still has a session that lives: only the time limit tells that it will not answer."""
+    *urls, _ = [node.url for node in places.nodes]
+    (pid,) = [row.mark.pid for row in Folder(options.data).read().processes if row.name == "node-3" and row.mark]
+    name = declare(urls[0], 4)
+    pauses = apart(stall_under_load, urls, name, options.frozen, pid)[COLD:]
+    switches = httpx.get(f"{urls[0]}/event-types/{name}/switches").json()[COLD:]
+    print(f"  {sum('node-3' in one['overtaken'] for one in switches)} of {len(switches)} switches went on without it")
+    distribution("lock until all others go on (ms)", [one["stall_ms"] for one in switches])
+    distribution("longest publish of each switch (ms)", pauses, TARGETS["frozen p50"], TARGETS["frozen p99"])
 
 
-async def _stall_under_load(urls: list[str], name: str, switches: int) -> list[float]:
+def stall_under_load(urls: list[str], name: str, switches: int, frozen_pid: int | None = None) -> list[float]:
+    return uvloop.run(_stall_under_load(urls, name, switches, frozen_pid))
+
+
+async def _stall_under_load(urls: list[str], name: str, switches: int, frozen_pid: int | None) -> list[float]:
     prepared = request(f"/event-types/{name}/events", batch(20, SIZE))
     stop, slowest = asyncio.Event(), [0.0]
 
@@ -185,12 +212,25 @@ async def _stall_under_load(urls: list[str], name: str, switches: int) -> list[f
         body = json.dumps({"storage_id": ("kafka-2", "default")[number % 2]}).encode()
         await asyncio.sleep(0.2)
         slowest[0] = 0.0
-        status = await connections[number % len(urls)].send(request(f"/event-types/{name}/timelines", body))
+        with standing_still(frozen_pid):
+            status = await connections[number % len(urls)].send(request(f"/event-types/{name}/timelines", body))
         assert status == 201, status
         pauses.append(slowest[0] * 1000)
     stop.set()
     await asyncio.gather(*publishers)
     return pauses
+
+
+@contextmanager
+def standing_still(pid: int | None) -> Iterator[None]:
+    if pid is None:
+        yield
+        return
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def distribution(title: str, values: list[float], p50: float | None = None, p99: float | None = None) -> None:

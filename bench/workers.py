@@ -1,7 +1,7 @@
 """Workers: sharing out many queues, the way from a published message to its job, and jobs against a bare consumer loop.
 
     python bench/workers.py                  everything
-    python bench/workers.py --only start     parts: rebalance start reset throughput
+    python bench/workers.py --only start     parts: rebalance start reset throughput batches
     python bench/workers.py --data DIR       on a running stack instead of one of its own
 
 Absolute numbers depend on the machine and on what else runs on it. The bare loop reads the same partitions from Kafka and
@@ -11,6 +11,7 @@ writes the same record to ZooKeeper, with the version, after every message, as t
 import argparse
 import json
 import os
+import resource
 import socket
 import statistics
 import subprocess
@@ -48,6 +49,20 @@ file = os.open("records", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 {kind} handle(message, context):
     os.write(file, b"%d %.6f\\n" % (message.event["n"], time.time()))
 """
+
+
+BATCHES = """
+import os, time
+from meantime import App
+
+app = App({app!r})
+file = os.open("records", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+@app.job({event_type!r}, batch={batch}, checkpoint_every={every})
+async def handle(messages, context):
+    os.write(file, b"%d %.6f\\n" % (len(messages), time.time()))
+"""
+BATCH, CHECKPOINT_EVERY = 100, 1000
 
 
 # Re-balancing
@@ -155,12 +170,13 @@ def _until(condition: Callable[[], bool], within: float, every: float = 0.05) ->
 
 
 @contextmanager
-def worker(places: Places, event_type: str, kind: str) -> Iterator[Path]:
+def worker(places: Places, event_type: str, kind: str, jobs: str = JOBS) -> Iterator[Path]:
     """A worker process, ready to take messages; its folder."""
     with tempfile.TemporaryDirectory(prefix="meantime-bench-") as name:
         folder = Path(name)
         app = f"bench-{folder.name}"
-        (folder / "jobs.py").write_text(JOBS.format(app=app, event_type=event_type, kind=kind))
+        given = {"app": app, "event_type": event_type, "kind": kind, "batch": BATCH, "every": CHECKPOINT_EVERY}
+        (folder / "jobs.py").write_text(jobs.format(**given))
         urls = ",".join(node.url for node in places.nodes)
         environment = os.environ | {"MEANTIME_URL": urls, "MEANTIME_ZOOKEEPER": places.zookeeper}
         command = [sys.executable, "-m", "meantime", "worker", "run", "jobs:app", "--log-level", "warning"]
@@ -280,7 +296,76 @@ def throughput(places: Places, count: int = 6000, partitions: int = 8) -> None:
         console.print(f"throughput, {kind}: {rate:,.0f} messages/s in one worker, {rate / plain:.2f} of it (target 0.3)")
 
 
-PARTS = {"rebalance": rebalance, "start": start, "reset": reset, "throughput": throughput}
+# Batches, recorded now and then
+
+
+def bare_batches(places: Places, event_type: str, partitions: int, count: int) -> float:
+    """Messages a second of a plain consumer that takes batches and records each partition as seldom as the worker does."""
+    with Client([node.url for node in places.nodes]) as client:
+        topic = client.timelines(event_type)[-1].topic
+    hosts, _, root = places.zookeeper.partition("/")
+    keeper = KazooClient(hosts)
+    keeper.start()
+    base = f"/{root}/bench-{uuid4().hex[:8]}"
+    versions, since = dict.fromkeys(range(partitions), 0), dict.fromkeys(range(partitions), 0)
+    for partition in versions:
+        keeper.create(f"{base}/{partition}", b"{}", makepath=True)
+    consumer = Consumer({"bootstrap.servers": places.kafka[0], "group.id": "bench", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    done, began = 0, 0.0
+    while done < count:
+        messages = [message for message in consumer.consume(BATCH, 1.0) if message.error() is None]
+        began = began or time.perf_counter()
+        for message in messages:
+            json.loads(message.value())
+            partition = message.partition()
+            since[partition] += 1
+            if since[partition] == CHECKPOINT_EVERY:
+                cursor = f"001-0001-{message.offset():018d}"
+                record = QueueRecord(last_of(message.timestamp()[1]), event_type, str(partition), cursor)
+                versions[partition] = keeper.set(f"{base}/{partition}", encode(record), versions[partition]).version
+                since[partition] = 0
+        done += len(messages)
+    took = time.perf_counter() - began
+    consumer.close()
+    keeper.stop()
+    return count / took
+
+
+def batches(places: Places, count: int = 200_000, partitions: int = 8, turns: int = 3) -> dict[str, float]:
+    event_type, pad = f"bench.{uuid4().hex[:8]}", "x" * 150
+    with Client([node.url for node in places.nodes]) as client:
+        client.create_event_type(event_type, partitions=partitions)
+        for first in range(0, count, 5000):
+            client.publish(event_type, [{"n": number, "pad": pad} for number in range(first, first + 5000)])
+    bare, ours, spent = [], [], list[tuple[float, float]]()
+    for _ in range(turns):
+        began = _cpu()
+        bare.append(bare_batches(places, event_type, partitions, count))
+        between = _cpu()
+        with worker(places, event_type, "", BATCHES) as folder:
+            _until(lambda folder=folder: sum(number for number, _ in _records(folder)) >= count, 300, every=0.2)
+            records = _records(folder)
+        ours.append((count - records[0][0]) / (records[-1][1] - records[0][1]))
+        spent.append((between[0] - began[0], _cpu()[1] - between[1]))
+    plain, rate = statistics.median(bare), statistics.median(ours)
+    ratio = statistics.median(one / other for one, other in zip(ours, bare, strict=True))
+    bare_us, ours_us = (statistics.median(turn[side] for turn in spent) * 1e6 / count for side in (0, 1))
+    console.print(
+        f"batches of {BATCH}, recorded every {CHECKPOINT_EVERY:,}: bare loop {plain:,.0f} messages/s, one worker "
+        f"{rate:,.0f}, {ratio:.2f} of it (target 0.5); processor for a message {bare_us:.1f} and {ours_us:.1f} µs, "
+        "its start included"
+    )
+    return {"bare_per_s": plain, "ours_per_s": rate, "ratio": ratio, "bare_cpu_us": bare_us, "ours_cpu_us": ours_us}
+
+
+def _cpu() -> tuple[float, float]:
+    """Processor seconds of this process, and of those it has started that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return used[0].ru_utime + used[0].ru_stime, used[1].ru_utime + used[1].ru_stime
+
+
+PARTS = {"rebalance": rebalance, "start": start, "reset": reset, "throughput": throughput, "batches": batches}
 
 
 def main() -> None:
