@@ -33,6 +33,8 @@ from meantime.stack.ports import is_free
 from meantime.stack.services.nodes import answers, environment
 from meantime.stack.session import running
 
+pytest_plugins = ["console_browser"]
+
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 """Services of tests live for seconds: what the second compiler and a parallel collector cost would never come back."""
 

@@ -106,6 +106,16 @@ async def test_what_is_not_answered_in_time_is_given_up_and_its_connection_throw
                 await asyncio.sleep(0.05)
 
 
+async def test_a_connection_that_was_closed_right_after_its_answer_is_replaced_unnoticed(uri: str) -> None:
+    async with open_database(uri, size=1) as database:
+        for _ in range(5):
+            row = await database.fetch_one("SELECT pg_backend_pid() AS pid")
+            assert row is not None
+            with psycopg.connect(uri, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s, 30000)", [row["pid"]])
+            assert (await database.fetch_one("SELECT pg_backend_pid() AS pid") or row) != row
+
+
 async def test_a_transaction_is_all_or_nothing(uri: str) -> None:
     async with open_database(uri) as database:
         await database.execute("CREATE TABLE t (n INT PRIMARY KEY)")

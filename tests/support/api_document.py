@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import httpx
 import jsonschema_rs
-from api_world import NOTHING, ApiRequest
+import pytest
+from api_world import NOTHING, ApiRequest, ApiWorld
 
 Schema = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -55,7 +56,7 @@ class Operation:
     @property
     def streams(self) -> bool:
         media_types = self.described["responses"].get("200", {}).get("content", {})
-        return bool({"application/x-json-stream", "application/x-ndjson"} & set(media_types))
+        return bool({"application/x-json-stream", "application/x-ndjson", "text/event-stream"} & set(media_types))
 
     @property
     def body(self) -> Schema | None:
@@ -238,3 +239,10 @@ def build(client: httpx.Client, operation: Operation, request: ApiRequest, **mor
     if "content" not in more and request.body is not NOTHING:
         more["content"] = json.dumps(request.body).encode()
     return client.build_request(operation.method, path, params=request.query, headers=headers, **more)
+
+
+@pytest.fixture(scope="module")
+def operations(world: ApiWorld) -> list[Operation]:
+    """All that there are; a file that uses it names it as its own."""
+    document = world.http.get("/schema/openapi.json").json()
+    return [Operation(document, method.upper(), path) for path, found in document["paths"].items() for method in found]

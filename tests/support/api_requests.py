@@ -53,8 +53,12 @@ def _update(world: ApiWorld) -> list[ApiRequest]:
 
 
 def _commit(world: ApiWorld) -> list[ApiRequest]:
-    id, stream_id, cursor = world.committing
-    return [ApiRequest({"id": id}, headers={"X-Nakadi-StreamId": stream_id}, body={"items": [cursor]})]
+    return [commit_of(world.committing)]
+
+
+def commit_of(committing: tuple[str, str, dict[str, Any]]) -> ApiRequest:
+    id, stream_id, cursor = committing
+    return ApiRequest({"id": id}, headers={"X-Nakadi-StreamId": stream_id}, body={"items": [cursor]})
 
 
 def _reset(world: ApiWorld) -> list[ApiRequest]:
@@ -64,6 +68,17 @@ def _reset(world: ApiWorld) -> list[ApiRequest]:
 def _choose(world: ApiWorld) -> list[ApiRequest]:
     chosen = [{"event_type": world.read, "partition": "0"}]
     return [ApiRequest({"id": world.subscription()}, body={"partitions": chosen})]
+
+
+def _schedule(**more: Any) -> Requests:
+    return lambda world: [ApiRequest({"id": world.scheduled}, **more)]
+
+
+def _calendars(world: ApiWorld) -> list[dict[str, Any]]:
+    """All of them far ahead, so that nothing fires while something else is looked at."""
+    target = {"target": {"topic": world.topic, "group": "owners"}}
+    rhythm = {"every_ms": 366 * 86_400_000, "phase_ms": 1}
+    return [calendar | target for calendar in ({"cron": "0 9 1 1 *"}, rhythm, {"at_ms": [4_000_000_000_000]})]
 
 
 def _storage(world: ApiWorld) -> list[ApiRequest]:
@@ -98,6 +113,12 @@ def _claims(world: ApiWorld) -> list[ApiRequest]:
     return [ApiRequest({"topic": lease["topic"]}, {"consumer_id": "holder"}, body={"leases": [claim]})]
 
 
+def _releases(world: ApiWorld) -> list[ApiRequest]:
+    (request,) = _claims(world)
+    request.body["leases"][0]["reason"] = "the mail server is down"
+    return [request]
+
+
 def _timers(world: ApiWorld) -> list[ApiRequest]:
     timer = {"at": int(time()) + 3600, "callback_topic": world.callback_topic}
     return [ApiRequest(body=timer), ApiRequest(body={"timers": [timer]}, about="body.timers")]
@@ -112,6 +133,25 @@ def _app(world: ApiWorld) -> list[ApiRequest]:
     return [ApiRequest(world.running_app)]
 
 
+def _move_many(world: ApiWorld) -> list[ApiRequest]:
+    form = {"filter": {"status": "waiting"}, "after_ms": 3_600_000}
+    by_id = {"filter": {"ids": ["unknown"]}, "after_ms": 3_600_000}
+    topic = {"topic": world.new_topic()}
+    return [
+        ApiRequest(topic, headers=GROUP, body=form),
+        ApiRequest(topic, headers=GROUP, body=by_id, about="body.filter.ids"),
+    ]
+
+
+def _delete_many(world: ApiWorld) -> list[ApiRequest]:
+    topic = {"topic": world.new_topic()}
+    return [
+        ApiRequest(topic, headers=GROUP, body={"ids": ["unknown"]}, about="body.ids"),
+        ApiRequest(topic, headers=GROUP, body={"filter": {"status": "dead"}}),
+        ApiRequest(topic, headers=GROUP, body={"filter": {"ids": ["unknown"]}}, about="body.filter.ids"),
+    ]
+
+
 LOAD = {"from_ms": 0, "to_ms": 10_000, "step_ms": 1000}
 
 REQUESTS: dict[str, Requests] = {
@@ -120,7 +160,7 @@ REQUESTS: dict[str, Requests] = {
     "GET /nodes": _plain,
     "GET /clock": _plain,
     "GET /metrics": _plain,
-    "GET /schema": _plain,
+    "GET /schema": lambda world: [ApiRequest(), ApiRequest(headers={"Accept": "application/json"})],
     "GET /schema/openapi.json": _plain,
     "GET /event-types": _plain,
     "POST /event-types": lambda world: [ApiRequest(body=_declaration(world))],
@@ -158,7 +198,7 @@ REQUESTS: dict[str, Requests] = {
     "GET /registry/enrichment-strategies": _plain,
     "GET /topics": _plain,
     "GET /topics/{topic}": _topic(),
-    "PUT /topics/{topic}": lambda world: [ApiRequest({"topic": new_name("topic")}, body={})],
+    "PUT /topics/{topic}": lambda world: [ApiRequest({"topic": new_name("topic")}, body={"retry": {}})],
     "DELETE /topics/{topic}": lambda world: [ApiRequest({"topic": world.new_topic()})],
     "GET /topics/{topic}/load": _topic(query=LOAD),
     "GET /topics/{topic}/count": _topic(),
@@ -169,26 +209,49 @@ REQUESTS: dict[str, Requests] = {
     "GET /topics/{topic}/messages/{message_id}": _message(),
     "PATCH /topics/{topic}/messages/{message_id}": _message(body={"after_ms": 1_000_000}),
     "DELETE /topics/{topic}/messages/{message_id}": _message(),
-    "POST /topics/{topic}/messages/delete": _topic(headers=GROUP, body={"ids": ["unknown"]}),
+    "POST /topics/{topic}/messages/move": _move_many,
+    "POST /topics/{topic}/messages/delete": _delete_many,
     "POST /topics/{topic}/leases": _pull,
     "GET /topics/{topic}/leases": lambda world: [ApiRequest({"topic": world.new_topic()}, {"consumer_id": "c"})],
     "POST /topics/{topic}/leases/extend": _claims,
-    "POST /topics/{topic}/leases/release": _claims,
+    "POST /topics/{topic}/leases/release": _releases,
     "POST /topics/{topic}/leases/delete": _claims,
     "POST /timers": _timers,
     "GET /timers/load": lambda world: [ApiRequest(query={"from": 0, "to": 1000, "step": 100})],
     "GET /timers/status": _plain,
     "GET /timers/{token}": _timer,
     "DELETE /timers/{token}": _timer,
+    "GET /schedules": _plain,
+    "POST /schedules/preview": lambda world: [ApiRequest(body=body) for body in _calendars(world)],
+    "POST /schedules/pause": lambda world: [ApiRequest(body={"prefix": world.schedule()})],
+    "POST /schedules/resume": lambda world: [ApiRequest(body={"prefix": world.schedule()})],
+    "GET /schedules/{id}": _schedule(),
+    "PUT /schedules/{id}": lambda world: [ApiRequest({"id": new_name("schedule")}, body=body) for body in _calendars(world)],
+    "DELETE /schedules/{id}": lambda world: [ApiRequest({"id": world.schedule()})],
+    "GET /schedules/{id}/next": _schedule(),
+    "GET /schedules/{id}/firings": _schedule(),
+    "POST /schedules/{id}/fire": _schedule(body={}),
+    "POST /schedules/{id}/backfill": _schedule(body={"from_ms": 1_600_000_000_000, "to_ms": 1_600_000_060_000}),
+    "POST /schedules/{id}/pause": _schedule(body={}),
+    "POST /schedules/{id}/resume": _schedule(),
     "GET /apps": _plain,
     "GET /apps/{app}": _app,
     "DELETE /apps/{app}": lambda world: [ApiRequest(world.app())],
     "POST /apps/{app}/pause": _app,
     "POST /apps/{app}/resume": _app,
     "GET /apps/{app}/workers": _app,
+    "GET /apps/{app}/changes": _app,
     "GET /apps/{app}/queues": _app,
     "GET /apps/{app}/queues/{queue}": _app,
     "PUT /apps/{app}/queues/{queue}/last": lambda world: [ApiRequest(world.running_app, body={"cursor": "BEGIN"})],
     "POST /apps/{app}/queues/{queue}/pause": _app,
     "POST /apps/{app}/queues/{queue}/resume": _app,
+    "GET /keys": _plain,
+    "POST /keys": lambda world: [ApiRequest(body={"name": "another", "scopes": ["metrics"]})],
+    "DELETE /keys/{id}": lambda world: [ApiRequest({"id": world.key_id()})],
+    "GET /audit": _plain,
+    "POST /console/login": lambda world: [ApiRequest(body={"key": world.key("metrics")["Authorization"].split()[1]})],
+    "POST /console/logout": _plain,
+    "GET /console/session": _plain,
+    "GET /console/events": _plain,
 }

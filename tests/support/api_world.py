@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
@@ -40,7 +41,7 @@ class ApiWorld:
         self.places = places
         self.opened = ExitStack()
         self._keys: dict[frozenset[str], str] = {}
-        self._lines: Iterator[str] = iter(())
+        self._lines: list[Iterator[str]] = []
         self.http = httpx.Client(base_url=places.nodes[0].url, timeout=60, trust_env=False, headers=self.key("admin"))
         self.opened.enter_context(self.http)
 
@@ -52,6 +53,10 @@ class ApiWorld:
             _, printed = command(self.places, "keys", "add", f"key-{len(self._keys)}", *options, "--json")
             self._keys[wanted] = json.loads(printed)["key"]
         return {"Authorization": f"Bearer {self._keys[wanted]}"}
+
+    def key_id(self) -> str:
+        """That of a new key which nobody uses."""
+        return str(self.make("POST", "/keys", {"name": new_name("key"), "scopes": ["metrics"]})["id"])
 
     def make(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         answer = self.http.request(method, path, json=body, headers=headers)
@@ -106,14 +111,17 @@ class ApiWorld:
 
     @cached_property
     def committing(self) -> tuple[str, str, dict[str, Any]]:
-        """A subscription, its open stream, and a cursor that may be committed there. One event: nothing waits for more."""
-        name = self.event_type(partitions=1, events=1)
-        form = {"owning_application": new_name("app"), "event_types": [name], "read_from": "begin"}
+        """A subscription, its open stream, and a cursor that may be committed there."""
+        return self.committing_with(self.event_type(partitions=1, events=1))
+
+    def committing_with(self, event_type: str, **key: str) -> tuple[str, str, dict[str, Any]]:
+        """The same by a stream that this key has opened. The event type has one event: nothing waits for more."""
+        form = {"owning_application": new_name("app"), "event_types": [event_type], "read_from": "begin"}
         id = str(self.make("POST", "/subscriptions", form)["id"])
-        stream = self.opened.enter_context(self.http.stream("GET", f"/subscriptions/{id}/events"))
-        self._lines = stream.iter_lines()  # one that nobody holds any more would close the stream
-        line = json.loads(next(self._lines))
-        return id, stream.headers["X-Nakadi-StreamId"], line["cursor"]
+        stream = self.opened.enter_context(self.http.stream("GET", f"/subscriptions/{id}/events", headers=key))
+        lines = stream.iter_lines()
+        self._lines.append(lines)  # one that nobody holds any more would close the stream
+        return id, stream.headers["X-Nakadi-StreamId"], json.loads(next(lines))["cursor"]
 
     def storage(self) -> str:
         return str(self.make("POST", "/storages", self.storage_form())["id"])
@@ -142,6 +150,17 @@ class ApiWorld:
         self.make("POST", f"/topics/{topic}/messages", {"messages": [{"id": "m", "after_ms": 0}]}, **GROUP)
         (lease,) = self.make("POST", f"/topics/{topic}/leases", {"consumer_id": "holder"}, **headers)["leases"]
         return {"topic": topic, "id": lease["id"], "version": lease["version"]}
+
+    def schedule(self) -> str:
+        """One that fires once a year into the topic of the group `owners`."""
+        name = new_name("schedule")
+        target = {"topic": self.topic, "group": "owners"}
+        self.make("PUT", f"/schedules/{name}", {"cron": "0 0 1 1 *", "target": target})
+        return name
+
+    @cached_property
+    def scheduled(self) -> str:
+        return self.schedule()
 
     @cached_property
     def keeper(self) -> KazooClient:
@@ -173,4 +192,11 @@ def new_name(what: str) -> str:
 def open_world(places: Places) -> Iterator[ApiWorld]:
     world = ApiWorld(places)
     with world.opened:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def world(node_of: Any) -> Iterator[ApiWorld]:
+    """A file that uses it names it as its own: `world = api_world.world`."""
+    with node_of(MEANTIME_AUTH="true") as places, open_world(places) as world:
         yield world

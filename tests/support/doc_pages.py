@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LOCAL = "http://127.0.0.1:8080"
+"""Where pages say that a node is; tests put one of theirs in its place."""
 
 STACK = re.compile(r"^<!-- stack: (\w+) -->$", re.MULTILINE)
 BLOCK = re.compile(

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -62,8 +63,12 @@ async def open_node(place: Place, id: str = "node-1", session_timeout: float = 6
         streams = await opened.enter_async_context(open_streams(database, listener, session, SystemClock(), wanted))
         server = await opened.enter_async_context(open_http_server(streams=streams))
         await asyncio.wait_for(streams.barrier.wait_registered(), 60)
-        await eventually(streams.storages.all)
+        await eventually(partial(_all_registered, streams, wanted))
         yield Node(id, server.url, streams, session, database)
+
+
+async def _all_registered(streams: Streams, wanted: StreamsOptions) -> bool:
+    return {storage.id for storage in wanted.storages} <= {storage.id for storage in await streams.storages.all()}
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
+import pytest
 from confluent_kafka import Producer
 from http_server import open_http_server
 
@@ -214,6 +215,27 @@ async def open_reader(
             )
         server = await opened.enter_async_context(open_http_server(streams=served))
         yield Served(server.url, catalog, served.subscriptions)
+
+
+# Fixtures: a file that uses some names them as its own, `world = streams_world.world`.
+
+
+@pytest.fixture(scope="module")
+async def world(services) -> AsyncIterator[World]:
+    async with open_world(services.postgres, services.kafka) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+async def node(world: World) -> AsyncIterator[Served]:
+    async with open_reader(world) as served:
+        yield served
+
+
+@pytest.fixture
+async def client(node: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with node.client() as client:
+        yield client
 
 
 class Reader:

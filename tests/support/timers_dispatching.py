@@ -3,12 +3,15 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
-from timers_world import SHARES, Kafka, token_of
+from timers_world import SHARES, Kafka, kafka_with_topics, new_database, token_of
 
 from meantime.clock import Clock, SystemClock
+from meantime.database.pool import open_database
 from meantime.tasks import running
 from meantime.timers.dispatching.background_work import BackgroundWork, PublishResult
 from meantime.timers.dispatching.dispatcher_options import DispatcherOptions
@@ -20,6 +23,31 @@ from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Future, TimerLimits
 from meantime.timers.rules import share_of
 from meantime.timers.topics import DUE
+
+# Fixtures: a file that uses some names them as its own, `kafka = timers_dispatching.kafka`.
+
+
+@pytest.fixture(scope="module")
+def kafka(services):
+    with kafka_with_topics(services.kafka[0]) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def calls(kafka):
+    return kafka.new_topic()
+
+
+@pytest.fixture
+async def store(services):
+    with new_database(services.postgres) as uri:
+        async with open_database(uri, size=4) as database:
+            yield LedgerStore(database)
+
+
+@pytest.fixture
+def mark() -> str:
+    return uuid4().hex[:6]
 
 
 class Events:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from uuid import uuid4
 
 import httpx
@@ -14,7 +15,9 @@ from meantime.api.edge import Edge
 from meantime.clock import Clock, SystemClock
 from meantime.database.listener import open_listener
 from meantime.database.migrate import migrate
+from meantime.database.pool import open_database
 from meantime.errors import Degraded
+from meantime.schedules.forecast import ScheduleForecast
 from meantime.topics.topics import Topics, TopicsOptions, open_topics
 
 GROUP = {"X-Producer-Group": "owners"}
@@ -49,7 +52,10 @@ async def open_node(
     async with (
         open_listener(uri) as listener,
         open_topics(uri, listener, clock, health.require_healthy, node_id, options) as topics,
-        open_http_server(clock=clock, topics=topics) as server,
+        open_database(uri, size=2) as database,
+        open_http_server(
+            clock=clock, topics=topics, schedules=SimpleNamespace(forecast=ScheduleForecast(database))
+        ) as server,
         httpx.AsyncClient(base_url=server.url, timeout=70, verify=False) as http,
     ):
         yield TopicsNode(server.url, uri, topics, health, http, server.edge)

@@ -103,6 +103,20 @@ class Workshop:
         self.workers.append(worker)
         return worker
 
+    def meantime(self, *arguments):
+        """A command as a user gives it: exit code, what it printed, what it said."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "meantime", *arguments],
+            cwd=self.folder,
+            env=os.environ | {"MEANTIME_URL": ",".join(self.urls)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            start_new_session=True,
+        )
+        return ran.returncode, ran.stdout, ran.stderr
+
     def records(self):
         """Everything so far. Tests ask for it all the time, so only what is new is read."""
         path = self.folder / "records"

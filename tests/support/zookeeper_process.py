@@ -12,13 +12,13 @@ from meantime.stack.folder import Folder
 from meantime.stack.java.runtime import find_java
 from meantime.stack.model import HOST
 from meantime.stack.ports import choose
-from meantime.stack.services.zookeeper import zookeeper
+from meantime.stack.services.zookeeper import Server, zookeeper
 
 
 class ZooKeeperProcess:
     def __init__(self, folder: Path, port: int) -> None:
         self.address = f"{HOST}:{port}"
-        self._spec = zookeeper(Folder(folder), find_java(), port)
+        self._spec = zookeeper(Folder(folder), find_java(), Server("zookeeper", port))
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

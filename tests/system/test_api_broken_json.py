@@ -7,12 +7,15 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import api_document
+import api_world
 import pytest
 from api_document import Operation, Place, build, choices, with_value
 from api_requests import REQUESTS
-from api_world import NOTHING, ApiRequest, ApiWorld, open_world
+from api_world import NOTHING, ApiRequest, ApiWorld
 
 pytestmark = [pytest.mark.takes(seconds=70), pytest.mark.timeout(300)]
+world, operations = api_world.world, api_document.operations
 
 MOST_DEEP = 200
 Nested = Callable[[int], bytes]
@@ -37,18 +40,6 @@ PERHAPS_JSON = (b'"\\ud800"', b'"\\udc00\\ud800"', b"9" * 5000, b"1e400", b"-1e4
 """What readers of JSON disagree about: it may be refused or kept, if only it breaks nothing."""
 HUGE = 300_000
 HERE = "put-it-here"
-
-
-@pytest.fixture(scope="module")
-def world(node_of: Any) -> Iterator[ApiWorld]:
-    with node_of(MEANTIME_AUTH="true") as places, open_world(places) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def operations(world: ApiWorld) -> list[Operation]:
-    document = world.http.get("/schema/openapi.json").json()
-    return [Operation(document, method.upper(), path) for path, found in document["paths"].items() for method in found]
 
 
 def test_a_body_that_is_not_json_is_refused(world: ApiWorld, operations: list[Operation]) -> None:

@@ -5,10 +5,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import api_document
+import api_world
 import pytest
 from api_document import Operation, build, choices
 from api_requests import REQUESTS
-from api_world import ApiWorld, open_world
+from api_world import ApiWorld
 
 from conftest import command
 from meantime.sdk.client import Client
@@ -16,20 +18,9 @@ from meantime.sdk.core import UnknownFieldWarning
 from meantime.sdk.model import EventType
 
 pytestmark = [pytest.mark.takes(seconds=30), pytest.mark.timeout(300)]
+world, operations = api_world.world, api_document.operations
 
-STRICT = ("/topics", "/timers", "/apps")
-
-
-@pytest.fixture(scope="module")
-def world(node_of: Any) -> Iterator[ApiWorld]:
-    with node_of(MEANTIME_AUTH="true") as places, open_world(places) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def operations(world: ApiWorld) -> list[Operation]:
-    document = world.http.get("/schema/openapi.json").json()
-    return [Operation(document, method.upper(), path) for path, found in document["paths"].items() for method in found]
+STRICT = ("/topics", "/timers", "/schedules", "/apps")
 
 
 def test_a_topic_with_a_misspelt_setting_is_not_made(world: ApiWorld) -> None:
@@ -62,7 +53,7 @@ def test_a_message_with_a_misspelt_field_refuses_its_batch(world: ApiWorld) -> N
     assert world.http.get("/topics/typos/messages/good", headers=group).status_code == 404
 
 
-def test_every_object_in_a_body_of_topics_timers_and_apps_refuses_what_it_does_not_know(
+def test_every_object_in_a_body_of_topics_timers_schedules_and_apps_refuses_what_it_does_not_know(
     world: ApiWorld, operations: list[Operation]
 ) -> None:
     failures, tried = [], 0

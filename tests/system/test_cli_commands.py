@@ -1,6 +1,7 @@
 """Commands on a real cluster, as somebody at a terminal or a script would use them."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,7 +112,7 @@ def test_event_types_are_listed_shown_changed_and_deleted(meantime: Meantime, or
     assert meantime("event-types", "update", orders, "--retention", "3h").code == 0
     shown = meantime("event-types", "show", orders, "--json").json
     assert (shown["options"]["retention_time"], len(shown["partitions"]), len(shown["timelines"])) == (10_800_000, 1, 1)
-    assert f"{orders}\tundefined\trandom\t1\t3h" in meantime("event-types", "list").out
+    assert f"{orders}\tundefined\trandom\t1\t3 h" in meantime("event-types", "list").out
     assert meantime("event-types", "delete", orders, "--yes").code == 0
     assert meantime("event-types", "show", orders).code == 5
 
@@ -199,6 +200,122 @@ def test_exec_deletes_what_succeeds_and_releases_what_fails(
     assert "a: done" in ran.err
     assert (tmp_path / "got").read_text() == '"hello" a 1\n"hello" a 2\n'
     assert client.count(topic) == 0
+
+
+def test_a_command_that_keeps_failing_is_told_by_the_exit_code(meantime: Meantime, topic: str, client: Client) -> None:
+    client.schedule(topic, "hello", after=0, id="a")
+    assert meantime("consume", topic, "-n", "1", "--exec", "exit 1").code == 9
+
+
+def test_a_body_that_begins_like_json_and_is_none_is_taken_as_text_with_a_warning(meantime: Meantime, topic: str) -> None:
+    ran = meantime("schedule", topic, "{say: hello}", "--after", "0s")
+    assert (ran.code, "begins like JSON and is none" in ran.err) == (0, True)
+    assert "warning" not in meantime("schedule", topic, "hello", "--after", "0s").err
+    assert "warning" not in meantime("schedule", topic, '{"say": "hello"}', "--after", "0s").err
+
+
+def test_what_lies_too_far_ahead_is_told_in_days(meantime: Meantime, topic: str, orders: str) -> None:
+    message = meantime("schedule", topic, "hello", "--after", "999d")
+    timer = meantime("timers", "set", f"event-type:{orders}", "{}", "--after", "999d")
+    assert (message.code, "more than 365 d ahead" in message.err) == (4, True)
+    assert (timer.code, "365 d ahead at most" in timer.err) == (4, True)
+
+
+def test_a_cancel_of_a_timer_that_nobody_knows_says_so(meantime: Meantime, orders: str, client: Client) -> None:
+    second = int(client.now()) + 3600
+    unknown = meantime("timers", "cancel", f"typo-{uuid4().hex[:8]}", "--at", str(second))
+    assert (unknown.code, "no such timer is known" in unknown.out) == (0, True)
+    never = meantime("timers", "cancel", f"typo-{uuid4().hex[:8]}", "--at", str(second + 400 * 86_400))
+    assert (never.code, "365 d ahead at most" in never.err) == (4, True)
+    token = meantime("timers", "set", f"event-type:{orders}", "{}", "--after", "1h", "--json").json["token"]
+    known = meantime("timers", "cancel", token)
+    assert (known.code, known.out.strip()) == (0, f"{token} is cancelled")
+
+
+def test_who_sets_a_timer_while_nobody_fires_hears_of_it(meantime: Meantime, orders: str, client: Client) -> None:
+    alone = not client.timer_status()["dispatcher"]["instances"]
+    ran = meantime("timers", "set", f"event-type:{orders}", "{}", "--after", "1h")
+    assert (ran.code, "no dispatcher is running" in ran.err) == (0, alone)
+
+
+def test_people_read_instants_and_durations_and_scripts_get_milliseconds(
+    meantime: Meantime, orders: str, topic: str, client: Client
+) -> None:
+    subscription = client.subscribe(orders, owning_application="shop", consumer_group="mail").id
+    scheduled = meantime("schedule", topic, "hello", "--id", "m1", "--after", "3m10s")
+    moved = meantime("topics", "messages", "move", topic, "m1", "--after", "1h30m")
+    assert re.search(r"due at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?Z \(in 3 min\)", scheduled.err)
+    assert "Z (in 1 h 30 min)" in moved.err
+    commands = [
+        ["topics", "list"],
+        ["topics", "show", topic],
+        ["topics", "messages", "list", topic],
+        ["topics", "messages", "show", topic, "m1"],
+        ["load", topic, "--for", "2h"],
+        ["event-types", "list"],
+        ["event-types", "show", orders],
+        ["subscriptions", "list"],
+        ["subscriptions", "show", subscription],
+        ["switch", orders, "kafka-2"],
+        ["storages", "list"],
+        ["timers", "status"],
+        ["timers", "load", "--for", "10m"],
+        ["apps", "list"],
+        ["keys", "list"],
+        ["nodes"],
+    ]
+    for command in commands:
+        ran = meantime(*command)
+        assert ran.code == 0, f"{command}: {ran.err}"
+        assert not re.search(r"(?<![0-9a-f])\d{13}(?![0-9a-f])", ran.out + ran.err), f"{command}: {ran.out}{ran.err}"
+        assert "_ms" not in ran.out, f"{command}: {ran.out}"
+    assert isinstance(meantime("topics", "messages", "show", topic, "m1", "--json").json["at_ms"], int)
+    assert isinstance(meantime("load", topic, "--json").json["step_ms"], int)
+
+
+def test_a_topic_says_when_what_failed_comes_again(meantime: Meantime, topic: str, tmp_path: Path, client: Client) -> None:
+    for wrong in (("--retry-delay", "5"), ("--retry-factor", "0.5"), ("--retry-jitter", "2")):
+        assert meantime("topics", "create", topic, *wrong).code == 2, wrong
+    refused = meantime("topics", "create", topic, "--retry-max", "9000d")
+    assert (refused.code, "retry.max_ms must be from 0 to" in refused.err) == (4, True)
+    meantime("topics", "create", topic, "--retry-delay", "100ms", "--retry-factor", "3", "--retry-jitter", "0")
+    shown = meantime("topics", "show", topic)
+    assert "retry\tafter 100 ms, 3 times as long with every attempt, 1 h at most, ±0 %" in shown.out
+    client.schedule(topic, "more than a pipe holds, which nobody reads" * 3000, after=0, id="a")
+    script = f'echo "$MEANTIME_ATTEMPTS $MEANTIME_REASON" >> {tmp_path}/got; test $MEANTIME_ATTEMPTS = 3 || exit 7'
+    ran = meantime("consume", topic, "-n", "3", "--exec", script)
+    assert "a: the command ended with 7; again when the topic's retry policy says" in ran.err
+    why = "the command ended with 7"
+    assert (tmp_path / "got").read_text() == f"1 \n2 {why}\n3 {why}\n"
+
+
+def test_who_is_on_call_sees_the_dead_letters_of_all_groups_and_why(
+    meantime: Meantime, cluster: RunningStack, topic: str
+) -> None:
+    dead = f"{topic}.dead"
+    meantime("topics", "create", dead)
+    meantime("topics", "create", topic, "--max-attempts", "2", "--dead-letters", dead, "--retry-delay", "50ms")
+    assert meantime("topics", "messages", "list", dead).err == ""
+    meantime("schedule", topic, '{"n": 1}', "--after", "0s", "--id", "a", "--group", "billing")
+    with Client(cluster.urls) as client, pytest.raises(ZeroDivisionError), next(client.consume(topic, "worker")):
+        raise ZeroDivisionError("no share")
+    meantime("consume", topic, "-n", "1", "--consumer", "w", "--then", "release", "--reason", "not\ntoday")
+    empty = meantime("topics", "messages", "list", dead)
+    assert (empty.code, len(empty.out.splitlines())) == (0, 1)
+    assert f"1 message belongs to other groups; --all with scope operate:{dead} shows them" in empty.err
+    listed = meantime("topics", "messages", "list", dead, "--all")
+    assert listed.out.splitlines()[1].split("\t")[-2:] == ["billing", "not today"]
+    (letter,) = meantime("topics", "messages", "list", dead, "-a", "--json").lines
+    assert [one["reason"] for one in letter["dead_letter"]["history"]] == ["ZeroDivisionError: no share", "not\ntoday"]
+    assert meantime("topics", "messages", "show", dead, "a").code == 7
+    shown = meantime("topics", "messages", "show", dead, "a", "--all").out
+    assert "attempt 1 failed\t" in shown
+    assert ", worker: ZeroDivisionError: no share" in shown
+    assert f", in {topic}" in shown
+    assert meantime("topics", "messages", "show", dead, "b", "--all").code == 5
+    assert meantime("topics", "messages", "list", dead, "--all", "--after-id", "a").code == 2
+    assert "1 sent back" in meantime("topics", "redrive", dead).err
+    assert meantime("consume", topic, "-n", "1", "--json").lines[0]["attempts"] == 1
 
 
 def test_dead_messages_are_sent_back(meantime: Meantime, topic: str, client: Client) -> None:

@@ -62,6 +62,10 @@ class User:
         message = {"id": uuid4().hex, "at_ms": int(time.time() * 1000) + 3_600_000, "body": 1}
         return self.http.post(f"/topics/{self.name}/messages", json={"messages": [message]})
 
+    def set_timer(self, event_type: str) -> int:
+        timer = {"at": int(time.time()) + 3600, "callback_topic": f"event-type:{event_type}", "callback": {"n": 1}}
+        return self.http.post("/timers", json=timer).status_code
+
     def declare(self) -> httpx.Response:
         return self.http.post("/event-types", json={"name": f"other.{uuid4().hex[:8]}", "category": "undefined"})
 
@@ -83,6 +87,8 @@ def test_without_its_database_a_node_publishes_and_refuses_what_needs_it_until_i
     go(proxy)
     try:
         assert [user.publish() for _ in range(20)] == [200] * 20
+        assert user.set_timer(user.name) == 202
+        assert user.set_timer("nobody.can.say") == 202, "whether there is such an event type shows when it fires"
         for refused in (user.create(), user.declare(), user.create()):
             assert refused.status_code == 503, refused.text
             assert refused.json()["code"] == "storage_unavailable"

@@ -12,13 +12,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from doc_pages import Page, pages_on
+from doc_pages import LOCAL, Page, pages_on
 
 from conftest import RunningStack, Services, free_ports, own_database
 
 pytestmark = pytest.mark.takes(seconds=300)
 
-LOCAL = "http://127.0.0.1:8080"
 TIMERS = ("oscillator", "dispatcher", "ledger")
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from doc_pages import Page, pages_on
+from doc_pages import LOCAL, Page, pages_on
 
 from conftest import RunningStack
 from meantime.cli.main import run
@@ -22,7 +22,7 @@ def test_a_page_about_spark_runs_as_it_is_written(
     monkeypatch.setattr("meantime.logs.configure", lambda *_: None)  # it is for whole processes
     monkeypatch.chdir(folder)
     names: dict[str, object] = {}
-    for block in page.runnable():
+    for block in page.runnable(**{LOCAL: cluster.urls[0]}):
         if block.language == "python":
             exec(compile(block.text, page.name, "exec"), names)
         else:
@@ -31,6 +31,7 @@ def test_a_page_about_spark_runs_as_it_is_written(
 
 
 def _run(line: str) -> int:
-    if line.startswith("meantime "):
-        return run(shlex.split(line)[1:])
+    command, _, expected = line.partition(" || test $? = ")
+    if command.startswith("meantime "):
+        return run(shlex.split(command, comments=True)[1:]) - int(expected or 0)
     return subprocess.run(["bash", "-c", line], env=os.environ, timeout=60, check=False).returncode

@@ -66,10 +66,11 @@ def _misname(client: httpx.Client, operation: Any, failures: list[str]) -> int:
     for name in MISNOMERS:
         path = re.sub(r"\{[^}]+\}", name, operation.path)
         try:
-            answer = client.request(operation.method, path)
+            with client.stream(operation.method, path) as answer:
+                fault = _fault(operation, answer)
         except httpx.TransportError:
-            continue  # an endless stream, or a path that HTTP cannot carry
-        if fault := _fault(operation, answer):
+            continue  # a path that HTTP cannot carry
+        if fault:
             failures.append(f"{fault}: {operation.method} {path}")
     return len(MISNOMERS)
 

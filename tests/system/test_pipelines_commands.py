@@ -1,7 +1,11 @@
 """What pipelines say when something cannot be: which option it is, and what to do. Nothing is left behind."""
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
@@ -11,6 +15,7 @@ import pytest
 from conftest import RunningStack
 from meantime import Client
 from meantime.cli.main import run
+from meantime.errors import StackError
 
 Refused = Callable[..., str]
 
@@ -91,6 +96,64 @@ def test_a_buffer_without_both_ends_makes_no_topic(refused: Refused, client: Cli
     assert "go round for ever" in refused("buffer", *same, code=4)
     assert not [topic.name for topic in client.topics() if orders in topic.name]
     assert not (folder / "checkpoint").exists()
+
+
+def test_a_command_says_what_it_will_do_before_spark_is_started(
+    cluster: RunningStack,
+    client: Client,
+    orders: str,
+    table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+
+    def no_session(*_: object, **__: object) -> None:
+        printed = capsys.readouterr()
+        said.append(printed.err)
+        assert printed.out == ""
+        raise StackError("it would start now")
+
+    monkeypatch.setenv("MEANTIME_DATA", str(cluster.folder.path))
+    monkeypatch.setattr("meantime.logs.configure", lambda *_: None)  # it is for whole processes
+    monkeypatch.setattr(import_module("meantime.pipelines.session"), "session", no_session)
+    client.create_event_type(f"{orders}.later")
+    client.create_topic(f"topic-{orders}")
+    ends = ("--from", f"event-type:{orders}", "--to", f"event-type:{orders}.later")
+    for arguments, named in (
+        (("schedule", str(table), "--topic", f"topic-{orders}"), f"schedule: campaign.csv → topic topic-{orders}"),
+        (("archive", orders, "--to", str(table.parent / "archive"), "--once"), f"archive: {orders} → "),
+        (("buffer", *ends, "--delay", "1h", "--only", "in"), f"event-type:{orders} → 1 h → event-type:{orders}.later"),
+    ):
+        assert run(["pipeline", *arguments, "--json"]) == 3
+        assert capsys.readouterr().out == ""
+        (line,) = said.pop().splitlines()
+        assert named in line
+        assert line.endswith("Spark starts first, which takes about ten seconds")
+
+
+STARTING = """
+import time
+from meantime.cli.pipeline.spark import _elapsed
+with _elapsed("Spark starts", every=0.02):
+    time.sleep(0.3)
+"""
+
+
+def test_on_a_terminal_the_seconds_are_shown_while_spark_starts() -> None:
+    terminal, end = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTING], stderr=end, stdout=subprocess.PIPE, start_new_session=True
+    ) as it:
+        os.close(end)
+        shown = b""
+        with suppress(OSError):  # as Linux tells that the other end is gone
+            while part := os.read(terminal, 1000):
+                shown += part
+        assert it.communicate(timeout=60)[0] == b""
+    os.close(terminal)
+    assert b"\rSpark starts: 0 s" in shown
+    assert shown.endswith(b"\r\x1b[K")
 
 
 def test_a_port_that_is_taken_is_told(refused: Refused, orders: str, folder: Path) -> None:

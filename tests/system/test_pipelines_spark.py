@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,6 +181,29 @@ def test_a_bad_row_is_named_and_nothing_is_written(spark: "SparkSession", client
     assert json.loads((folder / "refused").read_text())["row"]["id"] == "far0"
 
 
+def test_a_refused_row_of_a_file_is_kept_as_it_stood_with_the_reason(
+    spark: "SparkSession", client: Client, topic: str, folder: Path
+) -> None:
+    file, refused = folder / "campaign.csv", folder / "refused.ndjson"
+    file.write_text("id,at,name\na,2026-01-01T00:00:00Z,Ada\nb,tomorrow,Bob\nc,2999-01-01T00:00:00Z,Eve\n,2026-01-01,Kim\n")
+    rows = messages(read_files(spark, [file]), keep_original=True)
+    assert write_topic(rows, topic, rejects=str(refused)) == Tally(created=1, rejected=3)
+    first, second, third = map(json.loads, refused.read_text().splitlines())
+    assert first["row"] == {"id": "b", "at": "tomorrow", "name": "Bob"}
+    assert first["error"] == "the instant cannot be read: at tomorrow"
+    assert second["row"] == {"id": "c", "at": "2999-01-01T00:00:00Z", "name": "Eve"}
+    assert third["row"] == {"at": "2026-01-01", "name": "Kim"}
+    lines = folder / "campaign.ndjson"
+    lines.write_text(
+        '{"id": "d", "after_ms": 5, "name": "Zoe"}\n{"id": "e", \n{"id": "f", "after_ms": "soon", "name": "Liv"}\n'
+    )
+    rows = messages(read_files(spark, [lines]), keep_original=True)
+    assert write_topic(rows, topic, rejects=str(refused)) == Tally(created=1, rejected=2)
+    first, second = map(json.loads, refused.read_text().splitlines())
+    assert first["row"] == {"_corrupt_record": '{"id": "e", '}
+    assert second["row"] == {"id": "f", "after_ms": "soon", "name": "Liv"}
+
+
 def test_a_plan_counts_apart_what_has_no_instant_that_can_be_read(spark: "SparkSession", folder: Path) -> None:
     file = folder / "campaign.csv"
     file.write_text("id,at,text\na,1970-01-01T00:00:05Z,x\nb,tomorrow,x\nc,,x\nd,1970-01-01T00:00:00Z,x\n")
@@ -190,11 +214,25 @@ def test_a_plan_counts_apart_what_has_no_instant_that_can_be_read(spark: "SparkS
     assert found["b"] == (None, "the instant cannot be read: at tomorrow", '{"text":"x"}')
 
 
+def test_a_row_of_csv_that_does_not_fit_the_header_is_refused_as_it_stood(spark: "SparkSession", folder: Path) -> None:
+    file, other = folder / "campaign.csv", folder / "other.csv"
+    file.write_text('id,after_ms,text\na,5,"one,\ntwo"\nb,5\nc,5,three,four\n')
+    rows = messages(read_files(spark, [file]))
+    assert planned(rows, 2000, 1000) == {2000: 1, None: 2}
+    found = {row["id"]: (row["after_ms"], row["unread"], row["body"]) for row in rows.collect()}
+    assert found["a"] == (5, None, '{"text":"one,\\ntwo"}')
+    assert found["b"][:2] == (None, "the line cannot be read: b,5")
+    assert found["c"][:2] == (None, "the line cannot be read: c,5,three,four")
+    other.write_text("id,text,after_ms\nd,five,5\n")
+    with pytest.raises(Exception, match="header"):
+        messages(read_files(spark, [file, other])).collect()
+
+
 def test_a_line_that_is_no_json_is_shown_as_it_stood(spark: "SparkSession", folder: Path) -> None:
     file = folder / "campaign.ndjson"
     file.write_text('{"id": "a", "after_ms": 5, "text": "x"}\n{"id": "b", \n')
     found = {(row["after_ms"], row["unread"], row["body"]) for row in messages(read_files(spark, [file])).collect()}
-    assert found == {(5, None, '{"text":"x"}'), (None, 'the line is no JSON object: {"id": "b", ', "{}")}
+    assert found == {(5, None, '{"text":"x"}'), (None, 'the line cannot be read: {"id": "b", ', "{}")}
     file.write_text('{"id": "b", \n')
     with pytest.raises(Invalid, match="one object a line"):
         messages(read_files(spark, [file]))
@@ -211,7 +249,26 @@ def test_wrong_options_and_columns_are_named(spark: "SparkSession", topic: str) 
     ):
         with pytest.raises(Exception, match=r".") as failure:
             write()
+        assert named in str(failure.value).splitlines()[0], "the cause comes first"
+        assert "Traceback" not in str(failure.value)
         assert named in error_of(str(failure.value)).detail
+
+
+def test_a_source_whose_nodes_are_not_there_says_so_first(spark: "SparkSession") -> None:
+    for url, named in (("http://127.0.0.1:9", "http://127.0.0.1:9"), ("nodes", "'nodes'")):
+        with pytest.raises(Exception, match=r".") as failure:
+            read(spark, "orders", url=url).collect()
+        assert named in str(failure.value).splitlines()[0]
+        assert "Traceback" not in str(failure.value)
+
+
+def test_an_error_of_the_users_own_code_keeps_its_stack(spark: "SparkSession") -> None:
+    def broken(batches: Any) -> Any:
+        raise LookupError("mine")
+
+    with pytest.raises(Exception, match=r"in broken") as failure:
+        spark.range(1).mapInArrow(broken, "id bigint").collect()
+    assert "LookupError: mine" in str(failure.value)
 
 
 def test_due_messages_are_streamed_once_and_a_replayed_batch_is_the_same(
@@ -268,11 +325,18 @@ def test_an_archive_goes_on_over_what_is_no_event_and_what_has_expired(
     def produce(*numbers: int) -> None:
         producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
         producer.init_transactions(30)
+        expected = ended() + 2 * len(numbers) + 1
         producer.begin_transaction()
         for number in numbers:
             producer.produce(name, key=str(number), value=json.dumps({"n": number}))
             producer.produce(name, key=str(number), value=None)
         producer.commit_transaction(30)
+        # The coordinator promises the end of a transaction before it is written.
+        wait_for(lambda: ended() >= expected, 30)
+
+    def ended() -> int:
+        with closing(Consumer({"bootstrap.servers": kafka, "group.id": uuid4().hex})) as consumer:
+            return int(consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=20)[1])
 
     produce(0, 1, 2)
     client.create_event_type(EventType(name, category="undefined", adopt_topic=name))
@@ -375,4 +439,5 @@ def test_a_bad_row_of_a_table_ends_the_command_with_one_line(
     said = capsys.readouterr().err
     assert "row 1 of task 0 (id 'b'): the instant cannot be read: at tomorrow" in said
     assert "Traceback" not in said
+    assert said.startswith(f"schedule: campaign.csv → topic {topic}; Spark starts first")
     assert client.count(topic) == 0

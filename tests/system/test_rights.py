@@ -77,16 +77,18 @@ def test_an_application_cannot_send_its_dead_letters_into_the_topics_of_another(
 
 def test_a_timer_calls_back_only_what_its_setter_may_write(client_with, admin, kafka, name) -> None:
     assert admin.post("/event-types", json=event_type(name)).status_code == 201
-    raw, into = timer(f"calls-{name}"), timer(f"event-type:{name}", callback={"n": 1})
+    calls = kafka.new_topic()
+    raw, into = timer(calls), timer(f"event-type:{name}", callback={"n": 1})
     nobody = client_with("timers")
-    assert required_scope(nobody.post("/timers", json=raw)) == f"callback:calls-{name}"
+    assert required_scope(nobody.post("/timers", json=raw)) == f"callback:{calls}"
+    assert required_scope(nobody.post("/timers", json=timer("event-type:no.such", callback={}))) == "publish:no.such"
     assert required_scope(nobody.post("/timers", json=into)) == f"publish:{name}"
     caller = client_with("timers", "callback:calls-*")
     assert caller.post("/timers", json=raw).status_code == 202
     assert required_scope(caller.post("/timers", json={"timers": [raw, into]})) == f"publish:{name}"
     publisher = client_with("timers", f"publish:{name}")
     assert publisher.post("/timers", json=into).status_code == 202
-    assert required_scope(publisher.post("/timers", json=raw)) == f"callback:calls-{name}"
+    assert required_scope(publisher.post("/timers", json=raw)) == f"callback:{calls}"
     assert required_scope(client_with(f"publish:{name}").post("/timers", json=into)) == "timers"
 
 
@@ -207,6 +209,27 @@ def test_the_authorization_of_an_event_type_is_enforced_wherever_it_is_used(clie
     assert client_with(*SCOPES, key_name="fan").delete(below).status_code == 204
     assert clients["stranger"].delete(here).status_code == 403
     assert clients["owner"].delete(here).status_code == 200
+
+
+def test_only_the_key_that_opened_a_stream_commits_what_it_sends(client_with, admin, name) -> None:
+    assert admin.post("/event-types", json=event_type(name)).status_code == 201
+    assert admin.post(f"/event-types/{name}/events", json=[{"n": 1}, {"n": 2}]).status_code == 200
+    owner, other = client_with(f"read:{name}"), client_with(f"read:{name}")
+    asked = {"owning_application": name, "event_types": [name], "read_from": "begin"}
+    below = f"/subscriptions/{owner.post('/subscriptions', json=asked).json()['id']}"
+    with owner.stream("GET", f"{below}/events") as stream:
+        batch = json.loads(next(stream.iter_lines()))
+        commit = {
+            "json": {"items": [batch["cursor"]]},
+            "headers": {"X-Nakadi-StreamId": stream.headers["X-Nakadi-StreamId"]},
+        }
+        for stranger in (other, admin):
+            refused = stranger.post(f"{below}/cursors", **commit)
+            assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        unknown = {"X-Nakadi-StreamId": str(uuid4())}
+        assert other.post(f"{below}/cursors", json=commit["json"], headers=unknown).status_code == 422
+        assert owner.get(f"{below}/stats").json()["items"][0]["partitions"][0]["unconsumed_events"] == 2
+        assert owner.post(f"{below}/cursors", **commit).status_code == 204
 
 
 def test_the_authorization_of_a_subscription_is_enforced(client_with, admin, name) -> None:

@@ -61,6 +61,7 @@ def test_commands_about_a_cluster_work_and_so_does_the_library(run: Run, cluster
     assert json.loads(taken.stdout)["body"] == {"n": 1}, taken.stderr
     assert run("meantime", "nodes", "--url", url).returncode == 0
     assert run("meantime", "--help").returncode == 0
+    assert "message Future {" in run("meantime", "timers", "proto").stdout
     script = f"from meantime import App, Client\nwith Client({url!r}) as client: print(len(client.nodes()))"
     assert run("python", "-c", script).stdout == f"{len(cluster.urls)}\n"
 

@@ -102,9 +102,8 @@ def test_after_a_broker_was_killed_all_nodes_go_on_with_everything(breakable: Br
 
     with publishers(users) as answers:
         time.sleep(0.5)
-        killed, gone_at = breakable.send("kafka-1"), time.monotonic()
+        killed = breakable.send("kafka-1")
         until_led(breakable.places.kafka[0], [user.name for user in users])
-        away_for = time.monotonic() - gone_at
         assert breakable.pid("kafka-1") != killed
         for user in users:
             user.look_at_cursors()
@@ -112,24 +111,29 @@ def test_after_a_broker_was_killed_all_nodes_go_on_with_everything(breakable: Br
             user.set_timer()
             user.switch("kafka-2")
             user.switch("default")
-    print(Counter(status for status, _ in answers))
-    # A broker that needs longer to come back than a publish may take leaves publishers without an answer.
-    expected = (200, 503) if away_for < DELIVER_FOR - 5 else (200, 503, 207)
-    assert [answer for answer in answers if answer[0] not in expected] == []
-    assert [answer for answer in answers if answer[0] == 200]
+    print(Counter(answer.status_code for answer in answers))
+    # Where a broker needs longer to come back than a publish may take, publishers are told so, and not before.
+    # Seen once on a busy machine: with some that had waited so long, younger ones timed out too. Supposed, not proved: what
+    # waits for a broker goes out in one request, which is given up with the oldest event in it.
+    early = [answer for answer in answers if answer.elapsed.total_seconds() < DELIVER_FOR - 1]
+    given_up = len(early) < len(answers)
+    refused = [answer for answer in early if answer.status_code not in (200, 503)]
+    assert [one.text for one in refused if not (given_up and "Message timed out" in one.text)] == []
+    assert {answer.status_code for answer in answers} <= {200, 503, 207}
+    assert 200 in {answer.status_code for answer in answers}
 
 
 @contextmanager
-def publishers(users: list[User]) -> Iterator[list[tuple[int, str]]]:
+def publishers(users: list[User]) -> Iterator[list[httpx.Response]]:
     """Several for each node, one event after the other; what they were answered."""
-    answers: list[tuple[int, str]] = []
+    answers: list[httpx.Response] = []
     stop = threading.Event()
 
     def publish(user: User) -> None:
         with httpx.Client(base_url=user.url, timeout=60.0, trust_env=False) as http:
             while not stop.is_set():
                 answer = http.post(f"/event-types/{user.name}/events", json=[{"n": 99}])
-                answers.append((answer.status_code, answer.text))
+                answers.append(answer)
 
     threads = [threading.Thread(target=publish, args=(user,)) for user in users for _ in range(3)]
     for thread in threads:

@@ -25,6 +25,7 @@ SHORT = [
         "initiator killed after the commit",
         "a node frozen beyond its session",
         "initiator killed before the commit",
+        "a node frozen for a moment",
         "ZooKeeper killed",
     )
 ]
@@ -38,6 +39,35 @@ def test_nothing_is_lost_twice_or_out_of_order_whatever_dies(breakable: Breakabl
     assert report.good, "\n".join(report.lines())
     assert report.switched == len(SHORT)
     assert report.acknowledged > 100
+
+
+@pytest.mark.timeout(300)
+def test_a_switch_goes_on_without_a_frozen_node_which_then_loses_nothing(breakable: Breakable) -> None:
+    """Its session outlives the switch: nobody but the sealed topic tells it that it was overtaken."""
+    assert breakable.until_whole()
+    one, two = (httpx.Client(base_url=url, timeout=60.0) for url in breakable.urls[:2])
+    name = "overtaken"
+    assert one.post("/event-types", json={"name": name, "category": "undefined"}).status_code == 201
+    assert publish(one, name, 1).status_code == 200
+    assert publish(two, name, 2).status_code == 200
+
+    breakable.send("node-2", signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor() as beside:
+            late = beside.submit(publish, two, name, 4)
+            switched = one.post(f"/event-types/{name}/timelines", json={"storage_id": "kafka-2"})
+            assert switched.status_code == 201, switched.text
+            assert publish(one, name, 3).status_code == 200
+            breakable.send("node-2", signal.SIGCONT)
+            assert late.result().status_code == 200
+    finally:
+        breakable.send("node-2", signal.SIGCONT)
+    (report,) = one.get(f"/event-types/{name}/switches").json()
+    assert (report["state"], report["overtaken"]) == ("done", ["node-2"])
+    assert publish(two, name, 5).status_code == 200
+    assert one.get(f"/event-types/{name}/timelines").json()[0]["latest_position"] == {"offsets": [1]}
+    for url in breakable.urls[:2]:
+        assert read_all(url, name, at_least=5) == [1, 2, 3, 4, 5]
 
 
 def publish(client: httpx.Client, name: str, *numbers: int, timeout: float = 30.0) -> httpx.Response:

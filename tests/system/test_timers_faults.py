@@ -22,6 +22,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from kazoo.client import KazooClient
 from timers_site import Site, events_of, lateness_of, new_event_type, switch, token_of
 
+from conftest import command
 from meantime.kafka.settings import Storage
 from meantime.stack.services.postgres import last_report
 from meantime.timers.dispatching.consumers import RequestConsumer
@@ -193,6 +194,18 @@ def test_what_comes_due_while_the_spark_job_stands_still_fires_once_it_goes_on(s
     fired = site.all_of(still.topic, still.count, within=120)
     assert Counter(map(token_of, fired)) == Counter(f"far-{still.topic}-{number}" for number in range(still.count))
     assert min(map(lateness_of, fired)) >= 0
+
+
+def test_an_event_type_that_is_deleted_before_a_timer_fires_is_named_as_the_reason(site):
+    name, second = new_event_type(site), int(time.time()) + 8
+    event = {"metadata": {"eid": str(uuid4()), "occurred_at": "2026-05-01T09:00:00Z"}}
+    timer = {"at": second, "callback_topic": f"event-type:{name}", "callback": event, "token": name}
+    assert site.http.post("/timers", json=timer).status_code == 202
+    assert site.http.delete(f"/event-types/{name}").status_code == 200
+    reason = f"event type {name!r} does not exist"
+    assert _rejected(site, name)["reason"] == reason
+    code, shown = command(site.stack.places, "timers", "show", name, "--url", site.stack.urls[0])
+    assert (code, f"rejected ({reason})" in shown) == (0, True), shown
 
 
 def test_how_far_requests_have_been_read_is_known_again_after_kafka_was_killed(site):

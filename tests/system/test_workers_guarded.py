@@ -76,6 +76,27 @@ def test_a_worker_needs_no_more_than_its_scopes_and_is_told_which_one_is_missing
             client.create_topic("somebody-else.retry")
 
 
+PERIODIC = """
+    app = App("$app")
+
+    @app.periodic(every="1s")
+    def chime(message, context):
+        os.write(_file, json.dumps({"instant_ms": message.instant_ms}).encode() + b"\\n")
+"""
+
+
+def test_a_periodic_job_needs_the_right_to_its_schedules_and_to_its_topic(places, shop):
+    shop.write(PERIODIC)
+    scopes = [f"produce:{shop.app}", f"consume:{shop.app}.periodic", f"consume:{shop.app}.retry"]
+    lesser = shop.start(MEANTIME_KEY=make_key(places, "lesser-chimes", *scopes))
+    assert lesser.process.wait(60) == 7
+    assert f"schedules:{shop.app}.chime" in lesser.log.read_text()
+    worker = shop.start(MEANTIME_KEY=make_key(places, "chimes", *scopes, f"schedules:{shop.app}.*"))
+    shop.wait_for(2)
+    assert worker.stop() == 0
+    shop.client.schedules.delete(f"{shop.app}.chime")
+
+
 def test_a_namespace_of_its_own_is_closed_to_those_without_the_password(places, shop):
     hosts = places.zookeeper.partition("/")[0]
     shop.write(PLAIN)

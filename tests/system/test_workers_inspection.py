@@ -180,3 +180,27 @@ def test_the_command_line_shows_and_steers(cluster: RunningStack, place):
     cursor = "001-0001-000000000000000000"
     assert meantime("reset", place.app, f"{place.event_type}/0", cursor, "--yes", "--json")["cursor"] == cursor
     assert meantime("show", place.app, "--json")["queues"][0]["lag"] == 2
+
+
+def test_who_has_a_queue_is_told_as_it_changes(url, place):
+    """A queue goes from nobody to a worker, to another one, and back to nobody with the session of that one."""
+    with HTTP.stream("GET", f"{url}/apps/{place.app}/changes", timeout=60) as answer:
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        changes = (json.loads(line) for line in answer.iter_lines() if line)
+        first = next(changes)
+        assert (first["queue"], first["event_type"], first["partition"]) == (place.queue, place.event_type, "0")
+        assert (first["owner"], first["former"]) == (None, None)
+        one = place.keeper.create(
+            f"{place.path}/workers/worker-", json.dumps({"queues": [place.queue]}).encode(), sequence=True, makepath=True
+        )
+        assert next(changes)["owner"] == one.rpartition("/")[2]
+        place.keeper.set(one, b'{"queues": []}')
+        assert next(changes)["owner"] is None
+        other = place.keeper.create(f"{place.path}/workers/worker-", b'{"queues": []}', sequence=True)
+        place.keeper.set(other, json.dumps({"queues": [place.queue]}).encode())
+        taken = next(changes)
+        assert (taken["owner"], taken["former"]) == (other.rpartition("/")[2], None)
+        place.keeper.delete(other)
+        gone = next(changes)
+        assert (gone["owner"], gone["former"]) == (None, other.rpartition("/")[2])
+    assert HTTP.get(f"{url}/apps/nobody-{place.app}/changes").status_code == 404

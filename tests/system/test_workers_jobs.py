@@ -1,7 +1,10 @@
 """Jobs in real worker processes: order, positions, failures, time limits, and being told what to do."""
 
+import json
 import signal
+import socket
 import time
+from datetime import UTC, datetime
 
 import pytest
 from workshop import Workshop, orders
@@ -62,6 +65,87 @@ def test_the_next_worker_goes_on_exactly_after_the_last_recorded_message(shop):
     assert second.stop() == 0
     assert sorted(shop.numbers()) == list(range(40))
     assert {record["pid"] for record in records[done:]} == {second.pid}
+
+
+def test_a_new_application_begins_where_its_jobs_say_and_tells_how_much_that_is(shop):
+    for event_type in ("orders", "users", "items", "later"):
+        shop.create(event_type, partitions=2)
+        shop.publish(event_type, 5)
+    time.sleep(0.1)  # what has been written so far is older than the instant, by the clock of whoever has written it
+    since = datetime.fromtimestamp(shop.client.now(), UTC).isoformat()
+    time.sleep(0.1)
+    shop.publish("users", 3, start=5)
+    code = """
+        app = App("$app")
+
+        async def handle(message, context):
+            note(message)
+
+        app.job("orders-$id", start="end")(handle)
+        app.job("users-$id", start="$since")(handle)
+        app.job("items-$id")(handle)
+        app.job("later-$id", start="2999-01-01T00:00:00Z")(handle)
+        app.job("fresh-$id", start="end")(handle)
+    """.replace("$since", since)
+    shop.write(code)
+    worker = shop.start()
+    started = {shop.name(name): start for name, start in (("orders", "end"), ("users", since), ("items", "begin"))}
+    shop.wait_until(lambda: len(first_starts(worker)) == 4)
+    told = first_starts(worker)
+    assert [told[name]["messages"] for name in started] == [0, 3, 5]
+    assert [told[name]["level"] for name in started] == ["info", "info", "warning"]
+    assert 'start="end"' in told[shop.name("items")]["hint"]
+    shop.publish("orders", 2, start=5)
+    shop.publish("later", 2, start=5)
+    shop.create("fresh")
+    shop.publish("fresh", 1)
+    shop.wait_for(3 + 5 + 2 + 1)
+    assert worker.stop() == 0
+    assert done(shop) == {"orders": [5, 6], "users": [5, 6, 7], "items": [0, 1, 2, 3, 4], "fresh": [0]}
+
+    shop.write(code.replace('start="end"', 'start="begin"').replace(since, "2020-01-01T00:00:00Z"))
+    shop.publish("orders", 1, start=7)
+    second = shop.start()
+    shop.wait_for(12)
+    assert second.stop() == 0
+    assert done(shop)["orders"] == [5, 6, 7]
+    assert first_starts(second) == {}
+
+
+def first_starts(worker):
+    """What a worker has said of its first start, by event type."""
+    lines = map(json.loads, filter(lambda line: "first_start" in line, worker.log.read_text().splitlines()))
+    return {line["event_type"]: line for line in lines}
+
+
+def done(shop):
+    numbers = {}
+    for record in shop.records():
+        numbers.setdefault(record["event_type"].rpartition("-")[0], []).append(record["event"]["n"])
+    return {name: sorted(found) for name, found in numbers.items()}
+
+
+def test_workers_say_on_which_host_and_as_which_process_they_run(shop):
+    shop.write(SIMPLE)
+    shop.create("orders", partitions=2)
+    first, second = shop.start(), shop.start()
+    shop.wait_until(lambda: shop.balanced(2, 2))
+    workers = shop.get("workers")["workers"]
+    assert {(worker["host"], worker["pid"]) for worker in workers} == {
+        (socket.gethostname(), first.pid),
+        (socket.gethostname(), second.pid),
+    }
+    code, out, _ = shop.meantime("apps", "show", shop.app)
+    assert code == 0
+    assert f"{workers[0]['worker']}\t{socket.gethostname()}\t{workers[0]['pid']}\t1" in out
+    _, out, _ = shop.meantime("apps", "show", shop.app, "--json")
+    assert json.loads(out)["workers"] == workers
+    assert first.stop() == 0
+    second.kill()
+    shop.wait_until(lambda: shop.get("workers")["workers"] == [])
+    assert f"{shop.app}\t0\t2\tno workers" in shop.meantime("apps")[1]
+    assert shop.meantime("apps", "forget", shop.app, "--yes")[0] == 0
+    assert shop.meantime("apps", "show", shop.app)[0] == 5
 
 
 def test_plain_functions_of_many_queues_run_side_by_side(shop):
@@ -141,6 +225,64 @@ def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_history(shop
     assert [past["attempt"] for past in letter["history"]] == [1, 2]
     assert letters[shop.name("users")]["attempts"] == 1
     assert all(queue["lag"] == 0 for queue in shop.queues())
+
+
+def test_dead_letters_of_workers_are_sent_back_to_their_job_from_the_first_attempt(shop):
+    shop.write("""
+        app = App("$app")
+
+        @app.job("orders-$id")
+        def handle(message, context):
+            note(message)
+            if not os.path.exists("mended"):
+                raise ValueError("broken")
+
+        @app.job("users-$id", retry=Retry(attempts=2, delay=0.1))
+        async def greet(message, context):
+            handle(message, context)
+    """)
+    shop.create("orders")
+    shop.create("users")
+    shop.publish("orders", 3)
+    shop.publish("users", 1)
+    worker = shop.start()
+    dead = f"{shop.app}.dead"
+    shop.wait_until(lambda: _count(shop, dead) == 4)
+    first = {(record["event_type"], record["cursor"]): record for record in shop.records()}
+    assert shop.meantime("topics", "messages", "list", dead, "--all")[1].count("ValueError: broken") == 4
+
+    assert shop.meantime("topics", "redrive", dead, "--limit", "1")[0] == 0
+    records = shop.wait(lambda records: [record["attempt"] for record in records].count(1) == 5)
+    shop.wait_until(lambda: _count(shop, dead) == 4)
+    letters = shop.client.lease(dead, "me", limit=10, lease_for=600)
+    assert sorted(len(letter.body["history"]) for letter in letters) in ([1, 1, 2, 2], [1, 1, 1, 4])
+    held, *free = letters
+    shop.client.release_leases(dead, "me", free)
+    shop.client.schedule(dead, {"hello": "who put this here?"}, after=0, id="stranger")
+
+    (shop.folder / "mended").touch()
+    done = len(records)
+    code, out, _ = shop.meantime("topics", "redrive", dead, "--json")
+    assert (code, json.loads(out)) == (
+        9,
+        {"moved": 3, "skipped": 2, "reasons": {"leased": 1, "not_a_dead_letter": 1}},
+    )
+    again = shop.wait_for(done + 3)[done:]
+    assert [record["attempt"] for record in again] == [1, 1, 1]
+    for record in again:
+        assert record["event"] == first[record["event_type"], record["cursor"]]["event"]
+        assert record["written_at"] == first[record["event_type"], record["cursor"]]["written_at"]
+
+    shop.client.release_leases(dead, "me", [held])
+    shop.client.delete_message(dead, "stranger")
+    code, _, told = shop.meantime("topics", "redrive", dead)
+    assert (code, told.strip()) == (0, "1 sent back")
+    shop.wait_for(done + 4)
+    code, _, told = shop.meantime("topics", "redrive", dead)
+    assert (code, told.strip()) == (0, f"nothing to send back: {dead} has no dead messages")
+    assert shop.meantime("topics", "redrive", f"{shop.app}.nothing")[0] == 5
+    assert worker.stop() == 0
+    assert (_count(shop, dead), _count(shop, f"{shop.app}.retry")) == (0, 0)
 
 
 def _count(shop, topic):
@@ -376,7 +518,6 @@ def test_a_job_with_the_wrong_signature_is_named_without_a_traceback(shop):
 
 
 def test_metrics_tell_of_jobs_and_lag(shop):
-    import socket
     import urllib.request
 
     with socket.socket() as probe:
@@ -392,5 +533,6 @@ def test_metrics_tell_of_jobs_and_lag(shop):
         return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
 
     assert f'meantime_job_messages_total{{event_type="{shop.name("orders")}"}} 3.0' in page()
-    shop.wait_until(lambda: f'meantime_queue_lag{{queue="{shop.queues()[0]["queue"]}"}} 0.0' in page())
+    queue = f'app="{shop.app}",event_type="{shop.name("orders")}",partition="0"'
+    shop.wait_until(lambda: f"meantime_queue_lag{{{queue}}} 0.0" in page())
     worker.send(signal.SIGTERM)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 
-from meantime.database.arrays import Packed, bools, byte_strings, int8s, texts
+from meantime.database.arrays import Packed, bools, byte_strings, float8s, int8s, texts
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from meantime.database.arrays import Packed, bools, byte_strings, int8s, texts
         (byte_strings, [b"x" * 3000, b"y" * 3000]),
         (int8s, [1 << 40, -(1 << 40)]),
         (int8s, [1 << 40] * 3),
+        (float8s, [0.1, 2.0]),
         (bools, [True, False, True]),
     ],
 )

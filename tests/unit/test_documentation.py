@@ -12,7 +12,7 @@ from meantime import AsyncClient, Client
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 WRITTEN_FOR_PEOPLE = [page for page in PAGES if page.parent.name != "adr"]
-LANGUAGES = {*RUNNABLE, "text", "toml", "sql", "json"}
+LANGUAGES = {*RUNNABLE, "text", "toml", "sql", "json", "yaml"}
 
 
 def prose(page: Path) -> str:

@@ -38,7 +38,7 @@ def test_with_authentication_off_everybody_may_do_everything() -> None:
     assert EVERYBODY.may("admin")
 
 
-SCOPES = ["admin", "timers", "apps", "metrics", "publish:a", "read:*", "produce:g", "consume:t", "callback:k"]
+SCOPES = ["admin", "timers", "apps", "metrics", "publish:a", "read:*", "produce:g", "consume:t", "operate:t", "callback:k"]
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -50,3 +50,14 @@ def test_these_are_scopes(scope: str) -> None:
 def test_these_are_not(scope: str) -> None:
     with pytest.raises(Invalid, match="is not a scope"):
         check_scope(scope)
+
+
+def test_who_sees_bodies_looks_too_and_not_the_other_way_round() -> None:
+    look, bodies = Identity("k", frozenset({"look"})), Identity("k", frozenset({"look:bodies"}))
+    assert (look.may("look"), look.sees_bodies) == (True, False)
+    assert (bodies.may("look"), bodies.sees_bodies) == (True, True)
+    assert EVERYBODY.sees_bodies
+    assert not Identity("k", frozenset({"operate:*", "read:*"})).may("look")
+    assert check_scope("look:bodies") == "look:bodies"
+    with pytest.raises(Invalid):
+        check_scope("look:everything")

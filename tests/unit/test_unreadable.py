@@ -10,11 +10,11 @@ from meantime.errors import CorruptRecord
 from meantime.kafka.consumer import as_json
 from meantime.pipelines.buffer.event_type_target import mark
 from meantime.pipelines.buffer.kafka_target import _published
-from meantime.processes.event_callbacks import _traces_in, event_of
+from meantime.processes.event_callbacks import _traces_in
+from meantime.processes.event_checks import event_of
 from meantime.streams.subscriptions.stream_registry import _key, _reader
 from meantime.streams.switching.model import read_notice
-from meantime.timers.dispatching.held_timers import HeldTimer
-from meantime.timers.model import Future, Record, TimerLimits, TimerOutcomes, TimerState, read_outcomes
+from meantime.timers.model import Record, TimerId, TimerLimits, TimerOutcomes, TimerState, read_outcomes
 from meantime.timers.rules import read, read_due, set_by
 from meantime.workers.model import PlanRecord, QueueRecord, decode
 
@@ -42,10 +42,6 @@ BROKEN = [
 @pytest.fixture(params=BROKEN, ids=range(len(BROKEN)))
 def data(request) -> bytes:
     return request.param
-
-
-def held(callback: bytes) -> HeldTimer:
-    return HeldTimer(0, "t", 5, Future("event-type:orders", "", callback), 0)
 
 
 def test_records_in_zookeeper_that_are_none_are_left_aside(data) -> None:
@@ -95,7 +91,7 @@ def test_outcomes_that_no_dispatcher_tells_are_left_aside() -> None:
 
 
 def test_a_callback_that_is_no_event_is_told_from_one_that_is(data) -> None:
-    event = event_of(held(data), "undefined")
+    event = event_of(TimerId("t", 5), data, "undefined")
     assert event is None or isinstance(msgspec.json.decode(event), dict)
     assert list(_traces_in(iter([data]), "business")) == []
     assert msgspec.json.decode(as_json(data[:50_000]), type=msgspec.Raw)
@@ -103,5 +99,5 @@ def test_a_callback_that_is_no_event_is_told_from_one_that_is(data) -> None:
 
 def test_a_callback_may_be_as_deep_as_any_event() -> None:
     """Deeper ones would be refused with all that are published together with them."""
-    assert event_of(held(b'{"a":' * 200 + b"1" + b"}" * 200), "undefined") is not None
-    assert event_of(held(b'{"a":' * 201 + b"1" + b"}" * 201), "undefined") is None
+    assert event_of(TimerId("t", 5), b'{"a":' * 200 + b"1" + b"}" * 200, "undefined") is not None
+    assert event_of(TimerId("t", 5), b'{"a":' * 201 + b"1" + b"}" * 201, "undefined") is None

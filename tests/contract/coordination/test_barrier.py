@@ -130,6 +130,17 @@ async def test_who_does_not_react_is_named_at_the_timeout(nodes) -> None:
     await first.barrier.wait_for(version, timeout=60)
 
 
+async def test_those_who_do_not_react_are_known_after_a_while_and_need_not_be_waited_for(nodes) -> None:
+    first, second, third = nodes
+    second.gate.clear()
+    version = await first.begin("orders")
+    await third.barrier.wait_here(version, timeout=60)
+    assert await first.barrier.missing_after(version, patience=1.0, timeout=60) == ["node-2"]
+    assert await first.barrier.missing_after(version, patience=60, timeout=60, without=["node-2"]) == []
+    second.gate.set()
+    assert await first.barrier.missing_after(version, patience=60, timeout=60) == []
+
+
 async def test_the_own_reaction_can_be_waited_for_without_the_others(nodes) -> None:
     first, second, _ = nodes
     second.gate.clear()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -16,10 +17,13 @@ from meantime.clock import SystemClock
 from meantime.errors import Conflict
 from meantime.pipelines.buffer.model import BufferedRecord
 from meantime.pipelines.buffer.outbound import Outbound
+from meantime.pipelines.buffer.refused import RefusedFile
+from meantime.pipelines.spark.meters import REFUSED
+from meantime.pipelines.spark.options import topic_options
 from meantime.pipelines.topics.leases import take
-from meantime.pipelines.topics.model import Tally
+from meantime.pipelines.topics.model import Reject, Tally
 from meantime.pipelines.topics.postgres import open_postgres_sink
-from meantime.pipelines.topics.sink import write_all
+from meantime.pipelines.topics.sink import open_sink, write_all
 from meantime.topics.model import NewMessage
 from meantime.topics.rules import bucket_of
 
@@ -146,22 +150,69 @@ class Shelf:
         self.values += [record.value for record in records]
 
 
-async def test_what_went_out_before_a_crash_does_not_go_out_again(
-    node: TopicsNode, http: httpx.AsyncClient, uri: str, topic: str, now_ms: int
-) -> None:
-    due = [
+def records(now_ms: int) -> list[NewMessage]:
+    return [
         msgspec.structs.replace(one, body=msgspec.json.encode(BufferedRecord(value=one.id.encode())))
         for one in messages(now_ms, 0, 6, now_ms)
     ]
-    await deliver(uri, topic, now_ms, due)
+
+
+async def test_what_went_out_before_a_crash_does_not_go_out_again(
+    node: TopicsNode, http: httpx.AsyncClient, uri: str, topic: str, now_ms: int, tmp_path: Path
+) -> None:
+    await deliver(uri, topic, now_ms, records(now_ms))
     shelf = Shelf("m-0", "m-1", "m-2")
 
     def crash_and_resume() -> None:
         with Client(node.url, producer_group="owners") as client:
             assert len(take(client, topic, "out", limit=5, lease_for=60)) == 5
-            Outbound(client, topic, "out", shelf).run(lambda: False, once=True)
+            refused = RefusedFile(tmp_path / "refused.ndjson", topic)
+            Outbound(client, topic, "out", shelf, refused).run(lambda: False, once=True)
 
     await asyncio.to_thread(crash_and_resume)
     assert sorted(shelf.values) == [b"m-3", b"m-4", b"m-5"]
     left = (await http.get(f"/topics/{topic}/messages", headers=GROUP)).json()["messages"]
     assert left == []
+
+
+async def test_a_message_that_is_no_record_of_the_buffer_is_kept_aside_and_holds_nobody_up(
+    node: TopicsNode, http: httpx.AsyncClient, uri: str, topic: str, now_ms: int, tmp_path: Path
+) -> None:
+    await deliver(uri, topic, now_ms, records(now_ms))
+    strange = [{"body": {"hello": "world"}}, {"body": "text"}, {"body": {"value": "?"}}, {"body_b64": "AAE="}, {}]
+    sent = {"messages": [{"id": f"strange-{number}", "after_ms": 0, **one} for number, one in enumerate(strange)]}
+    answer = await http.post(f"/topics/{topic}/messages", json=sent, headers={"X-Producer-Group": "somebody"})
+    assert answer.status_code == 201, answer.text
+    shelf, file, counted = Shelf(), tmp_path / "out" / "refused.ndjson", REFUSED.labels(topic)
+
+    def run() -> None:
+        with Client(node.url, producer_group="owners") as client:
+            Outbound(client, topic, "out", shelf, RefusedFile(file, topic)).run(lambda: False, once=True)
+
+    await asyncio.to_thread(run)
+    assert sorted(shelf.values) == [f"m-{number}".encode() for number in range(6)]
+    kept = [msgspec.json.decode(line)["error"] for line in file.read_bytes().splitlines()]
+    assert sorted(kept) == [
+        f"message 'strange-{number}' of 'somebody' is no record of this buffer" for number in range(len(strange))
+    ]
+    assert counted._value.get() == len(strange)
+    assert (await http.get(f"/topics/{topic}/count")).json()["count"] == 0
+
+
+async def test_what_a_node_refuses_after_the_checks_of_a_task_is_kept_with_the_reason(
+    node: TopicsNode, http: httpx.AsyncClient, topic: str, now_ms: int
+) -> None:
+    options = topic_options({"topic": topic, "url": str(http.base_url), "producer_group": "owners"}, {})
+    large = NewMessage("large", now_ms + LATER_MS, bucket_of("large", 64), "owners", True, b'"%s"' % (b"x" * 2_000))
+    assert (await http.put(f"/topics/{topic}", json={"max_body_bytes": 1_000})).status_code == 200
+
+    def run() -> tuple[Tally, list[Reject]]:
+        with open_sink(options, now_ms) as sink:
+            return write_all(sink, [*messages(now_ms, 0, 1), large]), sink.refused
+
+    tally, refused = await asyncio.to_thread(run)
+    assert tally == Tally(created=1, rejected=1)
+    assert [(reject.place, reject.row["id"], reject.row["body"]) for reject in refused] == [
+        ("message large", "large", "x" * 2_000)
+    ]
+    assert "1,000" in refused[0].error or "1000" in refused[0].error

@@ -129,6 +129,19 @@ def test_a_subscription_goes_on_after_what_was_committed(client: Client, orders:
     client.delete_subscription(subscription.id)
 
 
+def test_who_leaves_the_loop_over_a_subscription_makes_room_for_the_next_at_once(client: Client, orders: str) -> None:
+    subscription = client.subscribe(orders, consumer_group="billing", read_from="begin")
+    client.publish(orders, [{"n": n} for n in range(4)])
+    for batch in client.subscription_events(subscription.id, commit_timeout=60):
+        assert client.commit(batch)
+        break  # more has been sent by now, and is not committed
+    rest = []
+    for batch in client.subscription_events(subscription.id, stream_limit=3, stream_timeout=45):
+        rest += [event["n"] for event in batch.events]
+        assert client.commit(batch)
+    assert rest == [1, 2, 3]
+
+
 async def test_the_async_client_reads_and_writes_too(cluster: RunningStack, orders: str) -> None:
     async with AsyncClient(cluster.urls, retries=QUICK) as client:
         await client.publish(orders, [{"n": 1}, {"n": 2}])

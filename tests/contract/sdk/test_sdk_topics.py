@@ -13,6 +13,7 @@ from conftest import RunningStack
 from meantime import AsyncClient, Client, Draft, Lease, LeaseLost, Retries
 from meantime.errors import Conflict, Forbidden, Invalid, NotFound
 from meantime.sdk.consuming.consumer import Mode
+from meantime.sdk.messages import RetryPolicy
 
 QUICK = Retries(first_pause=0.02, longest_pause=0.2)
 
@@ -105,9 +106,28 @@ def test_what_fails_is_released_and_comes_again(client: Client, topic: str) -> N
     client.schedule(topic, 1, after=0, id="a")
     leases = client.consume(topic, "w")
     with pytest.raises(ZeroDivisionError), next(leases):
-        raise ZeroDivisionError
+        raise ZeroDivisionError("no share")
+    waiting = client.message(topic, "a")
+    assert (waiting.status, waiting.reason) == ("waiting", "ZeroDivisionError: no share")
     with next(leases) as lease:
         assert lease.attempts == 2
+        assert lease.reason == "ZeroDivisionError: no share"
+        assert [(one.attempt, one.consumer_id) for one in lease.history] == [(1, "w")]
+
+
+def test_a_consumer_says_why_it_gives_a_message_back(client: Client, topic: str) -> None:
+    client.create_topic(topic, retry={"delay_ms": 3_600_000})
+    assert client.topic(topic).retry == RetryPolicy(delay_ms=3_600_000, factor=2.0, max_ms=3_600_000, jitter=0.1)
+    client.schedule(topic, 1, after=0, id="a")
+    leases = client.consume(topic, "w")
+    next(leases).release(after=0, reason="x" * 2000)
+    next(leases).release(reason="not today")
+    found = client.message(topic, "a")
+    assert (found.status, found.reason) == ("waiting", "not today")
+    assert len(found.history[0].reason) == 1000
+    (listed,) = client.all_messages(topic).messages
+    assert listed == found == client.message(topic, "a", all_groups=True)
+    leases.close()  # type: ignore[attr-defined]
 
 
 def test_a_lease_is_kept_alive_while_its_handler_works(client: Client, topic: str) -> None:

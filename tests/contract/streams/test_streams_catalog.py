@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +11,10 @@ import pytest
 import pytest_asyncio
 from streams_nodes import Node, body, declared, eventually, new_event_type, open_nodes, open_place
 
+from meantime.database.pool import Database
 from meantime.errors import NotFound
+from meantime.streams.catalog.catalog import Catalog
+from meantime.streams.catalog.store import Store
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -266,3 +269,59 @@ async def test_changing_the_retention_moves_the_planned_dates(client: httpx.Asyn
     after = (await client.get(f"/event-types/{name}/timelines")).json()
     assert before[0]["cleaned_up_at"] > after[0]["cleaned_up_at"] > after[0]["created_at"]
     assert after[1]["cleaned_up_at"] is None
+
+
+class CountedStore(Store):
+    """Counts what is asked for."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.whole = 0
+        self.versions = 0
+
+    async def event_type(self, name: str) -> Any:
+        self.whole += 1
+        return await super().event_type(name)
+
+    async def row_versions(self, names: Iterable[str]) -> dict[str, str]:
+        self.versions += 1
+        return await super().row_versions(names)
+
+
+class Told:
+    """Notifications of which none ever comes, over a connection that seems to be fine."""
+
+    connected = True
+
+    def subscribe(self, channel: str, subscriber: object) -> None:
+        pass
+
+
+async def test_what_has_expired_is_asked_for_together_and_only_what_was_changed_is_read_again(
+    client: httpx.AsyncClient, nodes: list[Node]
+) -> None:
+    store = CountedStore(nodes[0].database)
+    catalog = Catalog(store, Told(), keep_for=0.5)
+    names = [await new_event_type(client) for _ in range(20)]
+    for name in names:
+        await catalog.entry(name)
+    await asyncio.sleep(0.6)
+    store.whole = store.versions = 0
+    entries = [await catalog.entry(name) for name in names]
+
+    assert (store.whole, store.versions) == (0, 1)
+    assert [entry.event_type.name for entry in entries] == names
+
+    await client.put(f"/event-types/{names[3]}", json={"audience": "company-internal"})
+    await client.delete(f"/event-types/{names[4]}")
+    known = await catalog.timelines(names[5])
+    assert (await client.post(f"/event-types/{names[5]}/timelines", json={"storage_id": "kafka-2"})).status_code == 201
+    await asyncio.wait_for(catalog.wait_for_change(names[5], known), 60)
+    await asyncio.sleep(0.6)
+    store.whole = 0
+    entries = [await catalog.entry(name) for name in names if name != names[4]]
+
+    assert entries[3].event_type.document["audience"] == "company-internal"
+    assert store.whole <= 2
+    with pytest.raises(NotFound):
+        await catalog.entry(names[4])

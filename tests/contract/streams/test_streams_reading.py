@@ -3,32 +3,16 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import httpx
 import pytest
-from streams_world import Served, World, begin, open_reader, open_world, reading
+import streams_world
+from streams_world import World, begin, open_reader, reading
 
 from meantime.streams.cursors import Cursor
 
-
-@pytest.fixture(scope="module")
-async def world(services) -> AsyncIterator[World]:
-    async with open_world(services.postgres, services.kafka) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-async def node(world: World) -> AsyncIterator[Served]:
-    async with open_reader(world) as served:
-        yield served
-
-
-@pytest.fixture
-async def client(node: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with node.client() as client:
-        yield client
+world, node, client = streams_world.world, streams_world.node, streams_world.client
 
 
 def at(offset: int, order: int = 1, partition: int = 0) -> dict[str, str]:
@@ -283,6 +267,45 @@ async def test_streams_beyond_the_limit_are_sent_away_and_ended_ones_make_room(w
         async with asyncio.timeout(60):
             while (await client.get(orders.events(), params={"stream_timeout": 1})).status_code == 503:
                 pass
+
+
+async def test_partitions_show_where_events_written_from_an_instant_on_begin(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type(partitions=2)
+
+    async def now_ms() -> int:
+        await asyncio.sleep(0.02)  # on either side: instants of events are whole milliseconds
+        now = time.time_ns() // 1_000_000
+        await asyncio.sleep(0.02)
+        return now
+
+    before = await now_ms()
+    await orders.write(1, 2)
+    second = await now_ms()
+    await orders.write(3)
+    await orders.write(11, partition=1)
+    await orders.switch("two")
+    third = await now_ms()
+    await orders.write(4, 5)
+    after = await now_ms()
+
+    async def found(instant: int, **more: str) -> list[tuple[str, int]]:
+        answer = await client.get(f"/event-types/{orders.name}/partitions", params={"written_from_ms": instant, **more})
+        assert answer.status_code == 200, answer.text
+        return [(one["start_after"], one["unconsumed_events"]) for one in answer.json()]
+
+    start, end = str(Cursor(1, -1)), str(Cursor(2, -1))
+    assert await found(0) == await found(before) == [(start, 5), (start, 1)]
+    assert await found(second) == [(str(Cursor(1, 1)), 3), (start, 1)]
+    assert await found(third) == [(end, 2), (end, 0)]
+    assert await found(after) == await found(10**15) == [(str(Cursor(2, 1)), 0), (end, 0)]
+    assert await found(third, cursors='[{"partition":"0","offset":"BEGIN"}]') == [(end, 5), (end, 0)]
+    plain = (await client.get(f"/event-types/{orders.name}/partitions")).json()
+    assert all("start_after" not in one for one in plain)
+    for wrong in ("-1", "soon", "1.5", "9" * 20):
+        answer = await client.get(f"/event-types/{orders.name}/partitions", params={"written_from_ms": wrong})
+        assert answer.status_code == 400, wrong
 
 
 async def test_partitions_show_where_they_begin_and_end(world: World, client: httpx.AsyncClient) -> None:

@@ -1,6 +1,9 @@
 """Storages over HTTP, on real clusters."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -65,6 +68,31 @@ async def test_a_storage_is_registered_shown_and_deleted(client: httpx.AsyncClie
     assert (await client.delete(path)).status_code == 204
     assert (await client.delete(path)).status_code == 404
     assert (await client.get(path)).status_code == 404
+
+
+async def test_the_clients_of_a_deleted_storage_are_closed(node: Node, client: httpx.AsyncClient, services: Any) -> None:
+    async def until(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    before = kafka_clients()
+    document = storage(services.kafka[1])
+    for _ in range(2):  # its name can be used again
+        assert (await client.post("/storages", json=document)).status_code == 201
+        await node.streams.admins.of(await node.streams.storages.get(document["id"])).reach()
+        await until(lambda: kafka_clients() == before + 2)
+        assert (await client.delete(f"/storages/{document['id']}")).status_code == 204
+        await until(lambda: kafka_clients() == before)
+
+
+def kafka_clients() -> int:
+    """How many of librdkafka's clients this process has: each has one such thread."""
+    found = 0
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += path.read_text().strip() == "rdk:main"
+    return found
 
 
 async def test_a_storage_that_does_not_answer_is_refused(client: httpx.AsyncClient) -> None:

@@ -7,16 +7,13 @@ from uuid import UUID
 
 import httpx
 import pytest
+import streams_world
 from streams_subscribers import assigned, commit, committed, open_two_readers, streaming, subscribe, until_shared
-from streams_world import Served, World, open_world
+from streams_world import Served, World
 
 from meantime.streams.cursors import Cursor
 
-
-@pytest.fixture(scope="module")
-async def world(services) -> AsyncIterator[World]:
-    async with open_world(services.postgres, services.kafka) as world:
-        yield world
+world = streams_world.world
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +92,41 @@ async def test_a_partition_is_handed_over_uncommitted_after_the_timeout_and_goes
             assert batch["events"][0]["n"] in (1, 11)
             late = await commit(client, id, first.stream_id, seen[batch["cursor"]["partition"]]["cursor"])
             assert late.status_code == 422
+
+
+async def test_a_reader_that_goes_gives_its_partitions_back_at_once(
+    world: World, client: httpx.AsyncClient, other: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type(partitions=2)
+    await orders.write(1, 2)
+    await orders.write(11, 12, partition=1)
+    id = await subscribe(client, orders)
+    async with AsyncExitStack() as opened:
+        async with streaming(client, id, commit_timeout=60) as first:
+            sent = [(await first.batch())["cursor"] for _ in range(4)]
+            done = next(cursor for cursor in sent if cursor["offset"] == str(Cursor(1, 0)))
+            assert (await commit(client, id, first.stream_id, done)).status_code == 204
+            second = await opened.enter_async_context(streaming(other, id))
+        async with asyncio.timeout(45):  # less than its time to commit
+            got = sorted(await second.numbers(3))
+        assert got == ([2, 11, 12] if done["partition"] == "0" else [1, 2, 12])
+        assert {*(await until_shared(client, id, [2])).values()} == {second.stream_id}
+        assert (await commit(client, id, first.stream_id, sent[-1])).status_code == 422
+
+
+async def test_a_reader_that_has_read_to_its_limit_is_waited_for(
+    world: World, client: httpx.AsyncClient, other: httpx.AsyncClient
+) -> None:
+    orders = await world.event_type()
+    await orders.write(1, 2)
+    id = await subscribe(client, orders)
+    async with streaming(client, id, stream_limit=1, commit_timeout=60) as first:
+        (batch,) = await first.rest()
+    async with streaming(other, id, batch_flush_timeout=1) as second:
+        stats = (await client.get(f"/subscriptions/{id}/stats")).json()["items"][0]["partitions"]
+        assert [one["stream_id"] for one in stats] == [first.stream_id]
+        assert (await commit(other, id, first.stream_id, batch["cursor"])).status_code == 204
+        assert await second.numbers(1) == [2]
 
 
 async def test_there_are_no_more_slots_than_partitions(

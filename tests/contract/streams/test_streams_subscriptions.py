@@ -6,16 +6,13 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+import streams_world
 from streams_subscribers import commit, committed, open_two_readers, streaming, subscribe, until_shared
-from streams_world import Served, World, open_world
+from streams_world import Served, World
 
 from meantime.streams.cursors import Cursor
 
-
-@pytest.fixture(scope="module")
-async def world(services) -> AsyncIterator[World]:
-    async with open_world(services.postgres, services.kafka) as world:
-        yield world
+world = streams_world.world
 
 
 @pytest.fixture(scope="module")

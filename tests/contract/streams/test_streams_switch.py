@@ -1,7 +1,8 @@
 """Switching the storage of an event type between two real clusters, with two nodes, while others publish or die."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from streams_nodes import (
 )
 
 from meantime.coordination.session import SessionOptions, open_session
+from meantime.kafka.sealing import Sealer
 from meantime.streams.switching import conclusion as switch_conclusion
 from meantime.streams.switching import initiator as switch_run
 from meantime.streams.switching.acknowledged import StoragePartition
@@ -195,14 +197,61 @@ async def test_the_same_key_gets_the_same_timeline(client: httpx.AsyncClient, ot
 # Failures
 
 
-async def test_a_node_that_does_not_answer_is_named_and_nothing_has_changed(
+@asynccontextmanager
+async def ghost(place: Place) -> AsyncIterator[None]:
+    """A node that is counted and never answers."""
+    async with open_session(SessionOptions(place.zookeeper, place.root)) as session:
+        await session.wait_connected()
+        await session.create(session.layout.acknowledgement("ghost"), b"0", ephemeral=True)
+        yield
+
+
+@pytest.fixture
+def unprovable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not tell where its log ends."""
+
+    async def unknown(sealer: Sealer, topic: str, ends: Sequence[int]) -> bool:
+        return False
+
+    monkeypatch.setattr(Sealer, "nothing_beyond", unknown)
+
+
+async def test_a_node_that_does_not_answer_is_overtaken_and_named(
     client: httpx.AsyncClient, nodes: list[Node], place: Place
+) -> None:
+    name, before = await new_event_type(client), await version(nodes[0])
+    assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+    async with ghost(place):
+        assert (await switch(client, name)).status_code == 201
+    assert await version(nodes[0]) == before + 2
+    closed, _ = (await client.get(f"/event-types/{name}/timelines")).json()
+    assert closed["latest_position"] == {"offsets": [0]}
+    (done,) = (await client.get(f"/event-types/{name}/switches")).json()
+    assert (done["state"], done["overtaken"]) == ("done", ["ghost"])
+    await nothing_is_left(nodes[0], name)
+    assert (await switch(client, name, "default")).status_code == 201
+    assert (await client.get(f"/event-types/{name}/switches")).json()[-1]["overtaken"] == []
+
+
+async def test_that_nothing_lies_behind_an_end_is_proved_or_not(client: httpx.AsyncClient, nodes: list[Node]) -> None:
+    name = await new_event_type(client, default_statistic={"read_parallelism": 2, "write_parallelism": 2})
+    for _ in range(3):
+        assert (await client.post(f"/event-types/{name}/events", content=body({"n": 1}))).status_code == 200
+    active = (await nodes[0].streams.catalog.reload(name)).active
+    sealer = Sealer(nodes[0].streams.admins.of(nodes[0].streams.catalog.storage(active.storage_id)))
+    ends = [end - 1 for end in await sealer.ends(active.topic, 2)]
+    assert sum(ends) == 1
+    assert await sealer.nothing_beyond(active.topic, ends)
+    longer = ends.index(max(ends))
+    assert not await sealer.nothing_beyond(active.topic, [end - (place == longer) for place, end in enumerate(ends)])
+
+
+async def test_where_the_end_cannot_be_proved_a_node_that_does_not_answer_is_named_and_nothing_has_changed(
+    client: httpx.AsyncClient, nodes: list[Node], place: Place, unprovable: None
 ) -> None:
     name = await new_event_type(client)
     topics, before = await topics_like(nodes[0], name), await version(nodes[0])
-    async with open_session(SessionOptions(place.zookeeper, place.root)) as ghost:
-        await ghost.wait_connected()
-        await ghost.create(ghost.layout.acknowledgement("ghost"), b"0", ephemeral=True)
+    async with ghost(place):
         answer = await switch(client, name)
     assert answer.status_code == 503
     assert answer.json()["missing"] == ["ghost"]
@@ -218,11 +267,9 @@ async def test_a_node_that_does_not_answer_is_named_and_nothing_has_changed(
     assert (await switch(client, name)).status_code == 201
 
 
-async def test_a_failed_switch_does_not_use_its_key_up(client: httpx.AsyncClient, place: Place) -> None:
+async def test_a_failed_switch_does_not_use_its_key_up(client: httpx.AsyncClient, place: Place, unprovable: None) -> None:
     name = await new_event_type(client)
-    async with open_session(SessionOptions(place.zookeeper, place.root)) as ghost:
-        await ghost.wait_connected()
-        await ghost.create(ghost.layout.acknowledgement("ghost"), b"0", ephemeral=True)
+    async with ghost(place):
         assert (await switch(client, name, key="k")).status_code == 503
     assert (await switch(client, name, key="k")).status_code == 201
 

@@ -3,36 +3,18 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
-from streams_world import Orders, Reader, Served, World, begin, open_reader, open_world, reading
+import streams_world
+from streams_world import Orders, Reader, Served, World, begin, open_reader, reading
 
 from meantime.streams.reading.consumer_slots import CONSUMERS
 from meantime.streams.reading.tail import FELL_BEHIND
 
 FILLER = b"x" * 50_000
-
-
-@pytest.fixture(scope="module")
-async def world(services) -> AsyncIterator[World]:
-    async with open_world(services.postgres, services.kafka) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-async def node(world: World) -> AsyncIterator[Served]:
-    async with open_reader(world) as served:
-        yield served
-
-
-@pytest.fixture
-async def client(node: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with node.client() as client:
-        yield client
+world, node, client = streams_world.world, streams_world.node, streams_world.client
 
 
 async def until_no_consumer_is_open() -> None:

@@ -2,20 +2,18 @@
 
 import asyncio
 import time
-from uuid import uuid4
 
 import msgspec
 import pytest
+import timers_dispatching
 from confluent_kafka.admin import NewPartitions
 from timers_dispatching import all_fired, dispatcher, due, soon
-from timers_world import SHARES, kafka_with_topics, new_database, timer_topics, until
+from timers_world import SHARES, timer_topics, until
 
 from meantime.clock import SystemClock
-from meantime.database.pool import open_database
 from meantime.errors import AlreadyFired, Degraded, Unavailable
 from meantime.timers.future import encode
 from meantime.timers.kafka_topics import ensure_topics
-from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import Future, TimerLimits
 from meantime.timers.options import TimersOptions
 from meantime.timers.request_producer import open_request_producer
@@ -23,29 +21,8 @@ from meantime.timers.requesting import TimerRequests
 from meantime.timers.topics import DUE, REQUEST
 
 pytestmark = pytest.mark.takes(seconds=60)
-
-
-@pytest.fixture(scope="module")
-def kafka(services):
-    with kafka_with_topics(services.kafka[0]) as kafka:
-        yield kafka
-
-
-@pytest.fixture(scope="module")
-def calls(kafka):
-    return kafka.new_topic()
-
-
-@pytest.fixture
-async def store(services):
-    with new_database(services.postgres) as uri:
-        async with open_database(uri, size=4) as database:
-            yield LedgerStore(database)
-
-
-@pytest.fixture
-def mark() -> str:
-    return uuid4().hex[:6]
+kafka, calls = timers_dispatching.kafka, timers_dispatching.calls
+store, mark = timers_dispatching.store, timers_dispatching.mark
 
 
 def trusted() -> None:

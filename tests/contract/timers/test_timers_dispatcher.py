@@ -7,41 +7,21 @@ from collections import Counter
 from uuid import uuid4
 
 import pytest
+import timers_dispatching
+from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import NewTopic
+from structlog.testing import capture_logs
 from timers_dispatching import all_fired, dispatcher, due, ends_of, read, refusals, soon
-from timers_world import kafka_with_topics, lateness_of, new_database, token_of
+from timers_world import SHARES, lateness_of, token_of
 
-from meantime.database.pool import open_database
-from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import TimerId, TimerState
 from meantime.timers.reports import FuturesReport
 from meantime.timers.rules import OWNED_TOPIC, RESERVED_TOPIC
-from meantime.timers.topics import REJECTED, REQUEST
+from meantime.timers.topics import DUE, REJECTED, REQUEST
 
 pytestmark = pytest.mark.takes(seconds=170)
-
-
-@pytest.fixture(scope="module")
-def kafka(services):
-    with kafka_with_topics(services.kafka[0]) as kafka:
-        yield kafka
-
-
-@pytest.fixture(scope="module")
-def calls(kafka):
-    return kafka.new_topic()
-
-
-@pytest.fixture
-async def store(services):
-    with new_database(services.postgres) as uri:
-        async with open_database(uri, size=4) as database:
-            yield LedgerStore(database)
-
-
-@pytest.fixture
-def mark() -> str:
-    return uuid4().hex[:6]
+kafka, calls = timers_dispatching.kafka, timers_dispatching.calls
+store, mark = timers_dispatching.store, timers_dispatching.mark
 
 
 async def test_a_timer_fires_on_its_second_with_key_value_and_headers(kafka, calls, store, mark):
@@ -240,6 +220,34 @@ async def test_topics_of_timelines_and_of_the_system_are_nobodys_callback_topic(
     system = (REQUEST, "oscillator", "__consumer_offsets")
     reasons = dict.fromkeys(system, RESERVED_TOPIC) | dict.fromkeys((timeline, adopted), OWNED_TOPIC)
     assert refused == {f"{mark}-{name}": reason for name, reason in reasons.items()}
+
+
+async def test_what_kafka_has_deleted_before_anybody_came_is_told_and_comes_again(kafka, calls, store, mark):
+    """As after an outage of all dispatchers that is longer than the retention of `timer-due`."""
+    tail, second = kafka.tail(calls), soon(1)
+    async with dispatcher(kafka, store):
+        for number in range(20):
+            due(kafka, second, calls, f"{mark}-first-{number}")
+        kafka.flush()
+        assert len(await read(tail, 20)) == 20
+        await asyncio.sleep(4)  # positions are committed by then
+    for number in range(20):
+        due(kafka, soon(-2), calls, f"{mark}-{number}")
+    kafka.flush()
+    everything = [TopicPartition(DUE, partition, OFFSET_END) for partition in range(SHARES)]
+    for deleted in kafka.admin.delete_records(everything).values():
+        deleted.result(20)
+    with capture_logs() as logs:
+        async with dispatcher(kafka, store):
+            for number in range(20):  # a Spark job without its checkpoint
+                due(kafka, second, calls, f"{mark}-first-{number}")
+                due(kafka, soon(-4), calls, f"{mark}-{number}")
+            kafka.flush()
+            fired = Counter(await all_fired(tail, 20))
+    assert fired == Counter(f"{mark}-{number}" for number in range(20))
+    expired = [one for one in logs if one["event"] == "due_timers_expired"]
+    assert sum(one["records"] for one in expired) >= 20
+    assert {one["log_level"] for one in expired} == {"error"}
 
 
 async def test_the_ledger_is_asked_about_timers_that_are_older_than_the_memory(kafka, calls, store, mark):

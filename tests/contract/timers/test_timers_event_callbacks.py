@@ -3,36 +3,16 @@
 import asyncio
 import time
 from collections import Counter
-from uuid import uuid4
 
 import pytest
+import timers_dispatching
 from timers_dispatching import Events, dispatcher, due, read, refusals, soon
-from timers_world import kafka_with_topics, new_database
 
-from meantime.database.pool import open_database
-from meantime.timers.ledger.store import LedgerStore
 from meantime.timers.model import TimerState, read_outcomes
 from meantime.timers.topics import DONE, REJECTED
 
 pytestmark = pytest.mark.takes(seconds=90)
-
-
-@pytest.fixture(scope="module")
-def kafka(services):
-    with kafka_with_topics(services.kafka[0]) as kafka:
-        yield kafka
-
-
-@pytest.fixture
-async def store(services):
-    with new_database(services.postgres) as uri:
-        async with open_database(uri, size=4) as database:
-            yield LedgerStore(database)
-
-
-@pytest.fixture
-def mark() -> str:
-    return uuid4().hex[:6]
+kafka, store, mark = timers_dispatching.kafka, timers_dispatching.store, timers_dispatching.mark
 
 
 async def test_an_event_is_attempted_once_told_and_ended(kafka, store, mark):

@@ -168,17 +168,23 @@ def test_requests_meet_their_tick_whichever_comes_first(kafka, spark, folder, ma
         assert abs(int(headers(message)["requested"]) - time.time() * 1000) < 300_000
 
 
-def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(kafka, spark, folder, mark):
-    tail = kafka.tail(DUE)
-    second = opening(900)
-    chosen = options(kafka, folder)
+def take_in(kafka: Kafka, spark, chosen: FuturesOptions, second: int, token: str) -> str:
+    """Let a query take a request in and stop it: the sign for that is another timer, which comes out."""
+    tail, sign = kafka.tail(DUE), f"{token}-sign"
     query = start_futures(spark, chosen)
-    kafka.set(second, "calls", f"{mark}-before")
-    kafka.set(second - 3 * STRETCH_S, "calls", f"{mark}-sign")
+    kafka.set(second, "calls", token)
+    kafka.set(second - 3 * STRETCH_S, "calls", sign)
     kafka.flush()
     tick(kafka, second - 3 * STRETCH_S - EARLY_S)
-    assert tokens(marked(tail, mark, 1, within=150)) == [f"{mark}-sign"]
+    assert tokens(marked(tail, sign, 1, within=150)) == [sign]
     query.stop()
+    tail.close()
+    return sign
+
+
+def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(kafka, spark, folder, mark):
+    tail, second, chosen = kafka.tail(DUE), opening(900), options(kafka, folder)
+    take_in(kafka, spark, chosen, second, f"{mark}-before")
     kafka.set(second, "calls", f"{mark}-meanwhile")
     tick(kafka, second - EARLY_S, second - EARLY_S)
     query = start_futures(spark, chosen)
@@ -193,14 +199,8 @@ def test_a_restart_goes_on_from_the_checkpoint_and_a_doubled_tick_hurts_nobody(k
 
 def test_timers_outlive_ticks_that_kafka_has_deleted_unread(kafka, spark, folder, mark):
     """As after an outage that is longer than the retention of the ticks; what is no tick is left aside."""
-    tail, second, chosen = kafka.tail(DUE), opening(1500), options(kafka, folder)
-    query = start_futures(spark, chosen)
-    kafka.set(second, "calls", f"{mark}-waits")
-    kafka.set(second - 3 * STRETCH_S, "calls", f"{mark}-sign")
-    kafka.flush()
-    tick(kafka, second - 3 * STRETCH_S - EARLY_S)
-    assert tokens(marked(tail, mark, 1, within=150)) == [f"{mark}-sign"]
-    query.stop()
+    second, chosen = opening(1500), options(kafka, folder)
+    sign, tail = take_in(kafka, spark, chosen, second, f"{mark}-waits"), kafka.tail(DUE)
     everything = TopicPartition(OSCILLATOR, 0, OFFSET_END)
     kafka.admin.delete_records([everything])[everything].result()
     for garbage in (b"99999999999", b"[" * 20_000, b"", None, b"9" * 5000, b"-5"):
@@ -210,7 +210,7 @@ def test_timers_outlive_ticks_that_kafka_has_deleted_unread(kafka, spark, folder
     try:
         found = tokens(marked(tail, mark, 1, within=90))
         # A query that is stopped before its micro-batch is committed does it again.
-        found += tokens(marked(tail, mark, 1, within=90)) if found == [f"{mark}-sign"] else []
+        found += tokens(marked(tail, mark, 1, within=90)) if found == [sign] else []
         assert found[-1:] == [f"{mark}-waits"]
     finally:
         query.stop()

@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+import timers_dispatching
 from confluent_kafka import Producer
-from timers_world import kafka_with_topics, new_database
+from timers_world import kafka_with_topics
 
-from meantime.database.pool import open_database
 from meantime.errors import Conflict
 from meantime.timers.ledger.account import LedgerBatch, LedgerWriter
 from meantime.timers.ledger.reader import LedgerOptions, LedgerReader
@@ -19,13 +19,7 @@ from meantime.timers.reports import DispatcherReport, FuturesReport
 from meantime.timers.topics import DONE, REJECTED, REQUEST
 
 S = 1_700_000_040
-
-
-@pytest.fixture
-async def store(services):
-    with new_database(services.postgres) as uri:
-        async with open_database(uri, size=4) as database:
-            yield LedgerStore(database)
+store = timers_dispatching.store
 
 
 def now_ms() -> int:

@@ -59,3 +59,18 @@ def test_what_is_published_elsewhere_waits_for_its_second_too(kafka, firing):
     second = int(time.time()) + 2
     firing.fire(OutcomeBatch(attempt=[HeldTimer(0, "t", second, Future("event-type:orders", "", b"{}"), 0)]), {}, None)
     assert time.time() >= second
+
+
+def test_a_callback_carries_the_headers_that_its_timer_was_given(kafka, firing):
+    topic = kafka.new_topic()
+    tail = kafka.tail(topic)
+    given = ("schedule", "nightly", "schedule-version", "3", "schedule-at", "1800000000000")
+    timers = [HeldTimer(0, "s", int(time.time()), Future(topic, "k", b"x", given), 0)]
+    timers.append(HeldTimer(0, "t", int(time.time()), Future(topic, "k", b"x"), 0))
+    firing.fire(OutcomeBatch(fire=timers), {}, None)
+    found = {
+        token_of(message): dict(message.headers())["schedule"] if len(message.headers()) > 2 else None
+        for message in tail.read(2)
+    }
+    tail.close()
+    assert found == {"s": b"nightly", "t": None}

@@ -55,6 +55,7 @@ async def test_a_topic_is_made_changed_and_listed(http: httpx.AsyncClient) -> No
         "max_attempts": 3,
         "dead_letter_topic": None,
         "dedupe_ms": 0,
+        "retry": {"delay_ms": 1000, "factor": 2, "max_ms": 3_600_000, "jitter": 0.1},
         "counts": {"waiting": 0, "processing": 0, "available": 0, "dead": 0},
     }
     assert name in [one["name"] for one in (await http.get("/topics")).json()["topics"]]
@@ -243,6 +244,16 @@ async def test_a_message_may_have_the_name_of_a_route(http: httpx.AsyncClient, t
     assert [one["status"] for one in again.json()["results"]] == ["ok", "not_found"]
 
 
+async def test_a_dry_run_says_how_many_a_filter_holds_and_changes_nothing(http: httpx.AsyncClient, topic: str) -> None:
+    await create(http, topic, *({"id": f"{kind}-{n}", "after_ms": 60_000} for kind in "ab" for n in range(3)))
+    path = f"/topics/{topic}/messages"
+    for action, change in (("delete", {}), ("move", {"after_ms": 0})):
+        asked = {"filter": {"id_prefix": "a-"}, "dry_run": True, **change}
+        assert (await http.post(f"{path}/{action}", json=asked)).json() == {"count": 3, "skipped": 0}
+        assert (await http.post(f"{path}/{action}", json=asked | {"filter": {}})).json()["count"] == 6
+    assert (await http.get(f"/topics/{topic}/count", params={"status": "waiting"})).json() == {"count": 6}
+
+
 async def test_a_deleted_id_stays_taken_for_the_dedupe_window(http: httpx.AsyncClient, topic: str) -> None:
     await http.put(f"/topics/{topic}", json={"dedupe_ms": 4000})
     await create(http, topic, {"id": "owner", "after_ms": 60_000}, {"id": "consumer", "after_ms": 0})
@@ -337,6 +348,8 @@ async def test_a_holder_at_a_degraded_node_may_name_instants_but_not_relative_on
             relative = {"consumer_id": "c", "leases": [claim | {"after_ms": 5_000}]}
             refused = await http.post(f"/topics/{topic}/leases/{action}", json=relative)
             assert (refused.status_code, refused.json()["code"]) == (503, "degraded")
+        by_policy = {"consumer_id": "c", "leases": [claim]}
+        assert (await http.post(f"/topics/{topic}/leases/release", json=by_policy)).status_code == 503
         absolute = {"consumer_id": "c", "leases": [claim | {"at_ms": lease["at_ms"] + 5_000}]}
         (extended,) = (await http.post(f"/topics/{topic}/leases/extend", json=absolute)).json()["results"]
         assert (extended["status"], extended["at_ms"]) == ("ok", lease["at_ms"] + 5_000)

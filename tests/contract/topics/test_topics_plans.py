@@ -11,7 +11,13 @@ from conftest import Services
 from meantime.database.queries import load
 from meantime.database.statements import Statements, open_statements
 
-QUERIES = {**load("meantime.topics.storage", "messages.sql"), **load("meantime.topics.duties", "upkeep.sql")}
+QUERIES = {
+    **load("meantime.topics.storage", "messages.sql"),
+    **load("meantime.topics.storage", "depths.sql"),
+    **load("meantime.topics.storage", "filtered.sql"),
+    **load("meantime.topics.storage", "rates.sql"),
+    **load("meantime.topics.duties", "upkeep.sql"),
+}
 OPEN, LEASED, STAGE, BY_ID = (f"topic_messages_{name}" for name in ("open", "leased", "stage", "pkey"))
 INDEXES_OF = {
     "lease_due": {OPEN, LEASED, BY_ID},
@@ -19,11 +25,16 @@ INDEXES_OF = {
     "lease_due_shared": {OPEN, LEASED, BY_ID},
     "upcoming": {OPEN, LEASED},
     "busy_topics": {OPEN, LEASED},
+    "bounded_depths": {OPEN, LEASED, "topics_pkey"},
+    "bounded_dead": STAGE,
+    "sampled_depths": set(),
+    "pages": set(),
     "open_slots": OPEN,
     "due_per_second": OPEN,
     "clear_open": {OPEN, BY_ID},
     "clear_leased": {LEASED, BY_ID},
     "dying": STAGE,
+    "dying_patiently": STAGE,
     "forget": {STAGE, BY_ID},
     "clear_rest": {STAGE, BY_ID},
     "dead_here": STAGE,
@@ -33,6 +44,10 @@ INDEXES_OF = {
     "outstanding": LEASED,
     "leased_slots": LEASED,
     "dead_letters": "topic_messages_letters",
+    "by_instant": {OPEN, LEASED, STAGE},
+    "keys_by_instant": {OPEN, LEASED, STAGE},
+    "tell_rates": "topics_pkey",
+    "capacities": "topic_rates_pkey",
     "insert_messages": "topics_pkey",
     "insert_messages_alike": "topics_pkey",
     "upsert_messages": "topics_pkey",
@@ -41,9 +56,10 @@ INDEXES_OF = {
 ARRAYS = {
     "ids": "text[]", "consumers": "text[]", "groups": "text[]", "from_names": "text[]", "bodies": "bytea[]",
     "kinds": "boolean[]", "topic_ids": "int[]", "to_topics": "int[]", "buckets": "int[]", "turns": "int[]",
-    "stages": "int[]",
+    "stages": "int[]", "leased_stages": "int[]", "rates": "float8[]",
     "versions": "bigint[]", "ats": "bigint[]", "leases_ms": "bigint[]", "knowns": "bigint[]", "forgets": "bigint[]",
-    "floors": "bigint[]",
+    "floors": "bigint[]", "delays_ms": "bigint[]", "longest_ms": "bigint[]", "factors": "float8[]", "jitters": "float8[]",
+    "reasons": "text[]",
 }  # fmt: skip
 OTHERS = {
     "everywhere": "boolean",
@@ -52,6 +68,11 @@ OTHERS = {
     "producer_group": "text",
     "id": "text",
     "after": "text",
+    "first_id": "text",
+    "end_id": "text",
+    "node_id": "text",
+    "with_body": "boolean",
+    "any_group": "boolean",
 }
 MANY = """
 INSERT INTO topic_messages (topic_id, id, at_ms, created_for_ms, bucket_id, version, attempts, stage, is_json,

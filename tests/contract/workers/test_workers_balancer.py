@@ -11,7 +11,7 @@ from zookeeper_tools import eventually, expire
 from meantime.coordination.session import open_session
 from meantime.errors import CoordinationLost, NotFound, VersionMoved
 from meantime.workers.layout import app_layout
-from meantime.workers.model import QueueSource, WorkerRecord, encode
+from meantime.workers.model import QueueRecord, QueueSource, WorkerRecord, encode
 from meantime.workers.rules import last_of
 from meantime.workers.store import AppStore
 
@@ -243,6 +243,17 @@ async def test_a_worker_of_another_make_that_never_acts_does_not_stop_the_others
     (hand,) = await crew.join()
     await eventually(lambda: len(hand.held) == 2)
     assert hand.held < set(queues)
+
+
+async def test_the_first_queues_of_an_event_type_are_made_together_or_not_at_all(crew):
+    records = [QueueRecord(event_type="orders", partition=str(number), cursor="7") for number in range(32)]
+    (present,) = await crew.make_queues(1)
+    assert not await crew.store.create_together(records)
+    assert await crew.store.queues() == [present]
+    assert await crew.store.create_together(records[1:])
+    assert len(await crew.store.queues()) == 32
+    assert {(await crew.store.queue(record.source.queue)).record.cursor for record in records[1:]} == {"7"}
+    assert (await crew.store.queue(present)).record.cursor == ""
 
 
 async def test_applications_and_namespaces_stand_side_by_side(crew):

@@ -6,18 +6,23 @@ from typing import Any
 import pytest
 
 from meantime.api.openapi import document, operation_id, words
-from meantime.api.schema import schema_routes
+from meantime.api.schema import prefers_json, schema_routes
 from meantime.api.schema_page import page
 from meantime.api.table import TABLE
 
 WITHOUT_BODY = {
+    ("post", "/console/logout"),
     ("put", "/storages/default/{storage_id}"),
     ("post", "/apps/{app}/pause"),
+    ("post", "/schedules/{id}/resume"),
     ("post", "/apps/{app}/resume"),
     ("post", "/apps/{app}/queues/{queue}/pause"),
     ("post", "/apps/{app}/queues/{queue}/resume"),
 }
-PUBLIC = {"/health", "/ready", "/clock", "/schema", "/schema/openapi.json"}
+PUBLIC = {
+    *("/health", "/ready", "/clock", "/schema", "/schema/openapi.json"),
+    *("/console/login", "/console/logout", "/console/session"),
+}
 ROUTES = [*TABLE, *schema_routes(TABLE)]
 
 
@@ -67,3 +72,29 @@ def test_no_handler_stands_outside_of_the_table() -> None:
 def test_the_page_shows_every_operation(described: dict[str, Any]) -> None:
     html = page(described).decode()
     assert html.count("<details>") == len(ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("application/json", True),
+        ("Application/JSON; charset=utf-8", True),
+        ("application/vnd.oai.openapi+json", True),
+        ("application/json, text/plain, */*", True),
+        ("text/html;q=0.5, application/json", True),
+        ("application/json, text/html", True),
+        ("", False),
+        ("*/*", False),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", False),
+        ("text/html, application/json", False),
+        ("application/json;q=0", False),
+        ("application/json;q=much", False),
+        (",;q=,", False),
+    ],
+)
+def test_the_schema_is_json_for_who_asks_for_json(accept: str, wanted: bool) -> None:
+    assert prefers_json(accept) is wanted
+
+
+def test_the_document_names_both_forms_of_the_schema(described: dict[str, Any]) -> None:
+    assert set(described["paths"]["/schema"]["get"]["responses"]["200"]["content"]) == {"text/html", "application/json"}

@@ -1,5 +1,6 @@
 """Names of pages and names that users give meet in one path: a timer must be reached whatever its token is."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -30,6 +31,13 @@ class Asked:
         return [(start, 0)]
 
 
+class NoSchedules:
+    """Nothing is to come."""
+
+    async def of_timers(self, from_ms: int, to_ms: int, step_ms: int) -> Counter[int]:
+        return Counter()
+
+
 @pytest.fixture
 def asked() -> Asked:
     return Asked()
@@ -38,7 +46,9 @@ def asked() -> Asked:
 @pytest.fixture
 async def http(asked: Asked) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        open_http_server(timers=SimpleNamespace(requests=asked)) as server,
+        open_http_server(
+            timers=SimpleNamespace(requests=asked), schedules=SimpleNamespace(forecast=NoSchedules())
+        ) as server,
         httpx.AsyncClient(base_url=server.url) as client,
     ):
         yield client

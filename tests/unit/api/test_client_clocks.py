@@ -1,4 +1,5 @@
-from meantime.api.client_clocks import MOST_GROUPS, OTHERS, WINDOW, ClientClocks
+from meantime.api.client_clocks import MOST_GROUPS, WINDOW, ClientClocks
+from meantime.metrics import OTHER
 
 NOW_MS = 1_700_000_000_000
 
@@ -50,7 +51,7 @@ def test_there_is_a_bound_to_the_groups_and_silent_ones_are_forgotten() -> None:
     clocks.observe(headers(1000, group="not an identifier"), NOW_MS)
     groups = {group for group, _ in told(clocks)}
     assert len(groups) == MOST_GROUPS + 1
-    assert OTHERS in groups
+    assert OTHER in groups
     watch.seconds = WINDOW
     clocks.observe(headers(3000, group="g1"), NOW_MS)
     assert told(clocks)["g1", "mean"] == 2.0

@@ -110,6 +110,16 @@ def test_the_columns_of_csv_become_id_instant_and_body(tmp_path: Path) -> None:
     assert second.body == "plain text"
 
 
+def test_a_row_of_csv_that_does_not_fit_the_header_is_refused_and_kept_whole(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("id,after,body\na,5s\nb,5s,hello,world\n")
+    short, long = rows_of_csv(file)
+    assert (short.text, long.text) == (b'["a","5s"]', b'["b","5s","hello","world"]')
+    for item in (short, long):
+        with pytest.raises(Invalid, match="more or fewer cells than the header"):
+            message(item, NOW)
+
+
 def test_without_a_body_column_the_other_columns_are_the_body(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("email,at_ms,name\na@b.c,9,Ada\n")

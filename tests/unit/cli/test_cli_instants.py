@@ -1,7 +1,7 @@
 import pytest
 import typer
 
-from meantime.cli.instants import human, seconds, unix_seconds
+from meantime.cli.instants import seconds, unix_seconds
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from meantime.cli.instants import human, seconds, unix_seconds
         ("2d", 172_800),
         ("1.5h", 5400),
         ("1 h 5 s", 3605),
+        ("1 h 30 min", 5400),
         ("1w", 604_800),
     ],
 )
@@ -40,6 +41,7 @@ def test_a_number_without_a_unit_could_be_anything_and_is_refused(text: str) -> 
         ("+10m", 1600.0),
         ("2030-01-01T00:00:00Z", 1_893_456_000),
         ("2030-01-01T01:00:00+01:00", 1_893_456_000),
+        ("2030-01-01 00:00:00.250Z", 1_893_456_000.25),
         ("1893456000", 1_893_456_000),
         ("1893456000250", 1_893_456_000.25),
     ],
@@ -56,10 +58,3 @@ def test_an_instant_without_a_zone_is_local_time() -> None:
 def test_what_is_no_instant_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="not an instant"):
         unix_seconds(text, 0)
-
-
-@pytest.mark.parametrize(
-    ("duration", "text"), [(0.25, "250ms"), (59, "59s"), (5400, "1h30m"), (172_800, "2d"), (90_061, "1d1h")]
-)
-def test_durations_are_shown_in_their_two_largest_units(duration: float, text: str) -> None:
-    assert human(duration) == text

@@ -13,7 +13,7 @@ from typer.main import get_command
 
 import meantime
 from meantime import errors
-from meantime.cli.commands.load import fitting_step
+from meantime.cli.commands.topics.load import fitting_step
 from meantime.cli.exit_codes import EXITS, advice_for, exit_of
 from meantime.cli.main import COMMANDS, build, run
 
@@ -87,10 +87,23 @@ def test_with_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> N
         ["schedule", "t", "1", "--after", "soon", "--url", NOWHERE],
         ["topics", "delete", "t", "--url", NOWHERE],
         ["tail", "orders", "--cursor", "0", "--url", NOWHERE],
+        ["up", "--replicas", "2"],
+        ["chaos", "--replicas", "2"],
+        ["chaos", "nonsense"],
+        ["chaos", "--faults", "fire"],
+        ["chaos", "--for", "5"],
     ],
 )
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     assert run(arguments) == 2
+
+
+@pytest.mark.parametrize("option", [("--url", NOWHERE), ("--key", "k"), ("--data", "d"), ("--json",)])
+def test_an_option_that_stands_before_the_command_is_told_where_it_belongs(
+    option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*option, "topics", "list"]) == 2
+    assert f"{option[0]} stands behind the command" in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
 def test_the_version_and_the_exit_codes_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,13 @@
 """The parts of pipelines that need no service."""
 
 import inspect
+import os
 import pkgutil
 import subprocess
 import sys
 from base64 import b64decode
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -30,8 +32,10 @@ from meantime.pipelines.buffer.event_type_target import PublishIntent, chunks, m
 from meantime.pipelines.buffer.model import BufferedRecord, Header, decode_record
 from meantime.pipelines.forecast.chart import COLOURS, SIZE, TOO_MUCH, bar_chart, grouped
 from meantime.pipelines.forecast.forecast import Forecast, Series, past_of, rates, warnings, with_planned
+from meantime.pipelines.spark.causes import HIDE_STACK, cause_first
 from meantime.pipelines.spark.meters import BufferLateness
-from meantime.pipelines.topics.rows import Reject, RowContext, check_columns, checked_rows
+from meantime.pipelines.topics.model import Reject
+from meantime.pipelines.topics.rows import RowContext, check_columns, checked_rows
 from meantime.sdk.messages import Slot
 from meantime.topics.model import NewMessage, Settings, Topic
 
@@ -73,12 +77,19 @@ def test_a_row_that_could_not_be_read_is_refused_for_that_reason() -> None:
     assert (refused.place, refused.error) == ("row 0 of task 3 (id 'a')", "the instant cannot be read: at tomorrow")
 
 
+def test_a_refused_row_is_kept_as_it_stood_in_its_file() -> None:
+    original = '{"id":"a","at":"2999-01-01T00:00:00Z","name":"Ada"}'
+    (refused,) = check_rows(id=["a"], at_ms=[NOW + 10**12], body=['{"name":"Ada"}'], original=[original])
+    assert isinstance(refused, Reject)
+    assert refused.row == {"id": "a", "at": "2999-01-01T00:00:00Z", "name": "Ada"}
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
         ({"id": ["a b"], "at_ms": [NOW], "body": ["1"]}, "an id is 1 to 128"),
         ({"id": [None], "at_ms": [NOW], "body": ["1"]}, "'id' is null"),
-        ({"id": ["a"], "at_ms": [NOW + 5000], "body": ["1"]}, "more than 1000 ms ahead"),
+        ({"id": ["a"], "at_ms": [NOW + 5000], "body": ["1"]}, "more than 1 s ahead"),
         ({"id": ["a"], "at_ms": [None], "body": ["1"]}, "exactly one of at_ms and after_ms"),
         ({"id": ["a"], "at_ms": [NOW], "body": ["x" * 30]}, "at most 20"),
     ],
@@ -110,6 +121,13 @@ def test_a_record_keeps_key_value_and_headers() -> None:
     record = BufferedRecord(b"k\xff", None, [Header("h", b""), Header("h", None)])
     assert decode_record(msgspec.json.encode(record)) == record
     assert decode_record(b'{"value":"YQ=="}') == BufferedRecord(None, b64decode("YQ=="))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"5", b"[]", b'"text"', b'{"hello":1}', b'{"value":"?"}', b'{"headers":[{"x":1}]}', b"\xff"]
+)
+def test_a_message_that_somebody_else_has_made_is_no_record(body: bytes) -> None:
+    assert decode_record(body) is None
 
 
 def test_an_intent_is_settled_by_what_is_found() -> None:
@@ -239,15 +257,61 @@ def test_lateness_is_told_by_percentiles() -> None:
     assert lateness.report() == {"messages": 100, "early": 0, "p50_ms": 50, "p99_ms": 99, "max_ms": 99}
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        ("no-instant.csv", "id,name\na,Ada\n", "column 'at' is missing"),
+        ("durations.csv", "id,after,name\na,1h,Ada\n", "meantime schedule --file"),
+        ("no-body.csv", "id,after_ms\na,1\n", "column 'body' is missing"),
+        ("empty.csv", "", "column 'at' is missing"),
+        ("rubbish.parquet", "rubbish", "rubbish.parquet: it is no Parquet file"),
+    ],
+)
+def test_files_whose_columns_cannot_be_messages_are_refused_before_spark_starts(
+    name: str, content: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    assert run(["pipeline", "schedule", str(file), "--topic", "t", "--url", "http://127.0.0.1:1"]) == 4
+    assert named in capsys.readouterr().err
+
+
 def test_of_what_spark_tells_our_error_is_kept() -> None:
+    first = error_of("[PYTHON_DATA_SOURCE_ERROR] Failed: meantime.errors.NotFound: topic 't' does not exist\n SQLSTATE: 1")
+    assert (type(first), first.detail) == (NotFound, "topic 't' does not exist")
     ours = error_of("[FAILED] pickle\n  File x\nmeantime.errors.NotFound: topic 't' does not exist\n")
     assert (type(ours), ours.detail) == (NotFound, "topic 't' does not exist")
     strange = error_of("[FAILED] pickle\nmeantime.errors.BadCursor: it has expired\n")
-    assert (strange.code, strange.detail) == ("spark", "it has expired")
+    assert (strange.code, strange.detail) == ("bad_cursor", "it has expired")
     assert error_of("[BROKEN] something\nat y").detail == "[BROKEN] something"
     java = "An error occurred while calling o70.parquet.\n: org.apache.spark.SparkException: [CANNOT] read file:/x\n\tat y"
     assert error_of(java).detail == "[CANNOT] read file:/x"
+    lost = "Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): java.io.IOException: no space\n\tat y"
+    task = f": org.apache.spark.SparkException: Job aborted due to stage failure: most recent failure: {lost}"
+    assert error_of(task).detail == "no space"
     assert error_of('Exception in thread "main" org.apache.spark.SparkException: no master').detail == "no master"
+
+
+@pytest.mark.parametrize("runtime", ["PYTHON_WORKER", None])
+def test_only_a_process_of_spark_leaves_out_the_stack_of_our_error(
+    runtime: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @cause_first
+    class Source:
+        def rows(self, error: Exception) -> Iterator[int]:
+            yield 1
+            raise error
+
+    monkeypatch.delenv(HIDE_STACK, raising=False)
+    if runtime:
+        monkeypatch.setenv("SPARK_PYTHON_RUNTIME", runtime)
+    with pytest.raises(LookupError):
+        list(Source().rows(LookupError("a mistake of ours")))
+    assert HIDE_STACK not in os.environ
+    with pytest.raises(NotFound):
+        list(Source().rows(NotFound("topic 't' does not exist")))
+    assert (HIDE_STACK in os.environ) == bool(runtime)
+    monkeypatch.delenv(HIDE_STACK, raising=False)
 
 
 def test_the_outbound_half_of_a_buffer_loads_no_spark() -> None:

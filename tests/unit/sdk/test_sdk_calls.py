@@ -102,8 +102,39 @@ def test_lease_changes_name_the_version_they_believe_in() -> None:
         "consumer_id": "c",
         "leases": [{"id": "a", "version": 4, "after_ms": 10_000}],
     }
-    assert sent(lease_calls.release_leases("t", "c", held))["leases"][0]["after_ms"] == lease_calls.SOONEST_MS
+    assert sent(lease_calls.release_leases("t", "c", held, after=0))["leases"][0]["after_ms"] == lease_calls.SOONEST_MS
+    assert sent(lease_calls.release_leases("t", "c", held))["leases"] == [{"id": "a", "version": 4}]
     assert sent(lease_calls.delete_leases("t", "c", held))["leases"] == [{"id": "a", "version": 4}]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("no such user", "no such user"),
+        ("", None),
+        ("x" * 1000, "x" * 1000),
+        ("ü" * 1001, "ü" * 999 + "…"),
+        ("a\x00b", "a\ufffdb"),
+        ("\ud800", "?"),
+    ],
+)
+def test_a_reason_is_told_as_far_as_a_broker_can_keep_it(reason: str, told: str | None) -> None:
+    held = [LeasedMessage(id="a", version=4, at_ms=9)]
+    (entry,) = sent(lease_calls.release_leases("t", "c", held, after=1, reason=reason))["leases"]
+    assert entry.get("reason") == told
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(ValueError("no such user"), "ValueError: no such user"), (KeyError(), "KeyError"), (Mute("a"), "Mute")],
+)
+def test_an_exception_is_a_reason(error: Exception, reason: str) -> None:
+    assert lease_calls.reason_of(error) == reason
 
 
 def test_taking_leases_is_not_repeated_in_doubt_and_waits_as_long_as_asked() -> None:

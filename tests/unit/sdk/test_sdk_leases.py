@@ -135,8 +135,11 @@ async def test_a_block_that_succeeds_deletes_and_one_that_raises_releases() -> N
     broker.will_say("ok")
     with pytest.raises(ZeroDivisionError):
         async with broker.lease():
-            raise ZeroDivisionError
+            raise ZeroDivisionError("no share")
     assert [path.rsplit("/", 1)[1] for path, _ in broker.asked] == ["delete", "release"]
+    (given_back,) = broker.asked[1][1]["leases"]
+    assert given_back["reason"] == "ZeroDivisionError: no share"
+    assert "after_ms" not in given_back  # the topic says when
 
 
 async def test_a_block_may_settle_its_lease_itself() -> None:

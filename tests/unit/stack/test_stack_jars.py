@@ -35,7 +35,7 @@ def ensure(monkeypatch, content: dict[str, bytes]) -> tuple[list[str], object]:
 
 def test_every_locked_jar_has_a_checksum_and_the_other_way_round():
     lock = ElementTree.fromstring(files("meantime.stack.java").joinpath("jars.ivy.xml").read_text("utf-8"))
-    for conf in ("kafka", "spark"):
+    for conf in ("kafka", "spark", "s3"):
         locked = {
             f"{jar.get('name')}-{jar.get('rev')}.jar"
             for jar in lock.iter("dependency")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.streams.cursors import Cursor
+from meantime.streams.cursors import Cursor, parse
 from meantime.streams.reading import batching
 from meantime.streams.reading.batching import EventBuffer, StreamBatcher
 from meantime.streams.reading.limits import StreamLimits
@@ -159,3 +159,22 @@ def test_full_batches_look_the_same_whichever_way_they_went(limit: int, count: i
     values = [b'{"n":%b%d}' % (space, number) for number in range(count * limit)]
     slow = [line(head, Cursor(2, end + 6), b'"}', values[end - limit : end]) for end in range(limit, len(values) + 1, limit)]
     assert full_lines(head, 2, 7, values, limit) == b"".join(slow)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["on", "gap", "switch"]), st.integers(1, 9)), max_size=12), st.integers(1, 7))
+def test_an_eager_stream_holds_nothing_back_and_its_lines_have_no_gaps(appended: list[tuple[str, int]], limit: int) -> None:
+    stream, written, order, following = batcher(batch_limit=limit, flush_for=1e9, eager=True), [], 1, 0
+    for how, count in appended:
+        order, following = (order + 1, 0) if how == "switch" else (order, following + (how == "gap"))
+        stream.add(("orders", 0), order, following, [b'{"n":%d}' % n for n in range(following, following + count)], 0.0)
+        written += [(order, n) for n in range(following, following + count)]
+        following += count
+    told = []
+    for _, cursor, numbers in read(stream.lines(0.0)):
+        assert numbers is not None
+        place = parse(cursor)
+        assert isinstance(place, Cursor)
+        assert len(numbers) <= limit
+        assert numbers == list(range(place.offset - len(numbers) + 1, place.offset + 1))
+        told += [(place.order, n) for n in numbers]
+    assert told == written

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from meantime.kafka.settings import Storage
 from meantime.pipelines.timers.intake import FuturesOptions, Requests, going_out, taken_in, upcoming
 from meantime.pipelines.timers.request_source import advanced
+from meantime.pipelines.timers.tick_source import MOST_S, QUIET_AFTER, RequestActivity
+from meantime.pipelines.timers.tick_source import advanced as advanced_ticks
 from meantime.timers.model import CancelRequest, Record, RefusedRequest, SetRequest, TimerLimits
 from meantime.timers.rules import read, read_due, share_of
 from meantime.timers.topics import DUE, REJECTED
@@ -120,3 +122,39 @@ def test_a_batch_is_bounded_moves_on_and_never_goes_back(start, ends, most):
     waiting = sum(end - start.get(partition, 0) for partition, end in ends.items())
     assert all(step >= 0 and reached[partition] <= ends[partition] for partition, step in steps.items())
     assert min(1, waiting) <= sum(steps.values()) <= most
+
+
+def test_ticks_go_on_only_where_one_is_joined_so_that_no_batch_runs_for_the_others() -> None:
+    ends = [advanced_ticks(1_000, newest, 5) for newest in range(1_000, 1_012)]
+    assert ends == [1_000] * 5 + [1_005] * 5 + [1_010] * 2
+
+
+def test_ticks_wait_where_kafka_does_not_say_and_never_go_back() -> None:
+    assert advanced_ticks(1_003, None, 5) == 1_003
+    assert advanced_ticks(1_003, 1_004, 5) == 1_003
+    assert advanced_ticks(1_003, 5_000_000, 5) == 1_003 + MOST_S
+
+
+@given(st.integers(0, 2_000_000_000), st.integers(0, 10_000))
+def test_quiet_ticks_go_on_with_every_second_that_opens_a_stretch(start, further):
+    newest = start + further
+    reached = advanced_ticks(start, newest, OPTIONS.stretch_s, OPTIONS.early_s)
+    opening = [second for second in range(start + 1, newest + 1) if (second + OPTIONS.early_s) % OPTIONS.stretch_s == 0]
+    assert reached == (opening[-1] if opening else start)
+    assert not opening or reached % OPTIONS.tick_every_s == 0
+
+
+@given(st.integers(0, 2_000_000_000))
+def test_a_timer_that_is_far_waits_for_a_second_that_opens_a_stretch(second):
+    far = requests((second * 1000, b"%d" % second, FUTURE, [("token", b"t")]))
+    (meets,) = taken_in(far, 0, OPTIONS).column("meets").to_pylist()
+    assert (meets + OPTIONS.early_s) % OPTIONS.stretch_s == 0 or meets == 0
+
+
+def test_ticks_are_quiet_only_when_no_request_has_come_for_a_while() -> None:
+    activity, quiet_at = RequestActivity(), 1.0 + QUIET_AFTER
+    assert not activity.quiet(7, 1.0)
+    assert not activity.quiet(7, quiet_at)
+    assert activity.quiet(7, quiet_at + 0.1)
+    assert not activity.quiet(8, quiet_at + 0.2)
+    assert not activity.quiet(8, quiet_at + 1.0)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from meantime.errors import Invalid, Malformed
-from meantime.timers.model import TimerLimits
-from meantime.timers.request_parsing import NewTimer, parse_timers
+from meantime.timers.model import NewTimer, TimerLimits
+from meantime.timers.request_parsing import parse_timers
 from meantime.timers.rules import named_second
 
 NOW_MS = 1_700_000_000_400

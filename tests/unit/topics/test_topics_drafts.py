@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from meantime.api.topics.forms import ClaimForm, read_claims, read_drafts
+from meantime.api.topics.forms import ClaimForm, ReleaseForm, read_claims, read_drafts, read_releases
 from meantime.errors import Invalid, Malformed
 from meantime.topics.drafts import checked, new_id
 from meantime.topics.model import MessageDraft, NewMessage, Refused, Settings, Topic
@@ -88,3 +88,9 @@ def test_a_claim_without_a_readable_version_is_still_about_its_message() -> None
     assert claims[0] == ClaimForm("a", None)
     assert isinstance(claims[1], Refused)
     assert claims[2] == ClaimForm("b", 2)
+
+
+def test_a_claim_with_an_unreadable_instant_is_not_one_without_an_instant() -> None:
+    """Which would be due when the topic's policy says."""
+    _, claims = read_releases(b'{"leases":[{"id":"a","version":1,"after_ms":"soon"},{"id":"b","version":1,"reason":"why"}]}')
+    assert claims == [ClaimForm("a", 1, at_ms=0), ReleaseForm("b", 1, reason="why")]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from meantime.errors import Conflict, Invalid
 from meantime.topics import rules
-from meantime.topics.model import MessageStage, Position, Settings
-from meantime.topics.settings import SettingsChange, applied, check
+from meantime.topics.model import MessageStage, Position, RetryPolicy, Settings
+from meantime.topics.settings import RetryChange, SettingsChange, applied, check
 
 NOW_MS = 1_000_000
 instants = st.integers(NOW_MS - 100, NOW_MS + 100)
@@ -138,6 +138,26 @@ def test_an_omitted_setting_keeps_its_value() -> None:
     assert applied(SettingsChange(), None) == Settings()
 
 
+def test_of_a_retry_policy_what_is_omitted_keeps_its_value() -> None:
+    changed = applied(SettingsChange(retry=RetryChange(delay_ms=5)), Settings(retry=RetryPolicy(factor=3.0)))
+    assert changed.retry == RetryPolicy(delay_ms=5, factor=3.0)
+    assert applied(SettingsChange(), changed) == changed
+
+
+def test_no_retry_goes_beyond_the_horizon_of_its_topic() -> None:
+    assert rules.retry_policy(Settings(max_future_ms=1000)).max_ms == 1000
+    assert rules.retry_policy(Settings()) == RetryPolicy()
+
+
+@pytest.mark.parametrize("reason", ["x" * 1001, "a\x00b"])
+def test_a_reason_that_cannot_be_kept_is_refused(reason: str) -> None:
+    for fine in (None, "", "ü" * 1000):
+        rules.check_reason(fine)
+    with pytest.raises(Invalid, match="reason") as refused:
+        rules.check_reason(reason)
+    assert refused.value.extras["field"] == "reason"
+
+
 def test_the_number_of_buckets_is_for_ever() -> None:
     assert applied(SettingsChange(bucket_count=64), Settings()) == Settings()
     with pytest.raises(Conflict):
@@ -151,6 +171,10 @@ def test_the_number_of_buckets_is_for_ever() -> None:
         SettingsChange(max_lease_ms=1),
         SettingsChange(max_attempts=-1),
         SettingsChange(max_body_bytes=0),
+        SettingsChange(retry=RetryChange(delay_ms=-1)),
+        SettingsChange(retry=RetryChange(factor=0.5)),
+        SettingsChange(retry=RetryChange(max_ms=-1)),
+        SettingsChange(retry=RetryChange(jitter=1.5)),
     ],
 )
 def test_settings_out_of_bounds_are_refused(wish: SettingsChange) -> None:

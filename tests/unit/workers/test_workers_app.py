@@ -1,6 +1,7 @@
 """Declaring an application: what is taken, and how what is wrong is told."""
 
 import sys
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -37,6 +38,23 @@ def test_sync_and_async_jobs_are_told_apart(handler, asynchronous):
     assert app.jobs["orders"].asynchronous is asynchronous
 
 
+@pytest.mark.parametrize(
+    ("start", "meant"),
+    [
+        (None, None),
+        ("begin", "begin"),
+        ("end", "end"),
+        ("2026-05-01T09:00:00Z", 1_777_626_000_000),
+        (datetime(2026, 5, 1, 11, tzinfo=timezone(timedelta(hours=2))), 1_777_626_000_000),
+        (1_777_626_000.5, 1_777_626_000_500),
+    ],
+)
+def test_a_job_says_where_a_new_application_begins(start, meant):
+    app = App("sync")
+    app.job("orders", start=start)(handle)
+    assert app.jobs["orders"].start == meant
+
+
 @pytest.mark.parametrize("wrong", [lambda: None, lambda message: None, lambda message, context, more: None])
 def test_a_job_with_the_wrong_signature_is_named(wrong):
     with pytest.raises(Invalid, match=r"cannot be called as .*\(message, context\)"):
@@ -54,6 +72,10 @@ def test_an_event_type_has_one_job():
     "options",
     [
         {"on_error": "ignore"},
+        {"start": "now"},
+        {"start": "2026-05-01T09:00:00"},
+        {"start": True},
+        {"start": 1_700_000_000_000},
         {"time_limit": 0},
         {"batch": 0},
         {"checkpoint_every": 0},

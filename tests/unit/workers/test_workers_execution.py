@@ -177,7 +177,7 @@ def test_an_inbox_keeps_order_and_remembers_the_position():
     arrived = []
     inbox = Inbox("", lambda: arrived.append(1))
     for number in range(3):
-        inbox.put(message(number), 10)
+        inbox.put([message(number)], 10)
     assert [m.event["n"] for m in inbox.take(2)] == [0, 1]
     assert [m.event["n"] for m in inbox.take(2)] == [2]
     assert inbox.position == message(2).cursor
@@ -187,7 +187,7 @@ def test_an_inbox_keeps_order_and_remembers_the_position():
 async def test_an_inbox_is_bounded_and_says_when_there_is_room():
     inbox = Inbox("", lambda: None)
     for number in range(MOST_MESSAGES):
-        inbox.put(message(number), 10)
+        inbox.put([message(number)], 10)
     assert inbox.full
     assert not await inbox.room(0.01)
     waiting = asyncio.create_task(inbox.room(None))
@@ -198,7 +198,7 @@ async def test_an_inbox_is_bounded_and_says_when_there_is_room():
 
 async def test_a_closed_inbox_keeps_nobody_waiting():
     inbox = Inbox("", lambda: None)
-    inbox.put(message(), 3 << 20)
+    inbox.put([message()], 3 << 20)
     waiting = asyncio.create_task(inbox.room(None))
     await asyncio.sleep(0)
     inbox.close()
@@ -209,5 +209,5 @@ async def test_a_closed_inbox_keeps_nobody_waiting():
 def test_a_queue_with_a_time_and_no_cursor_lets_go_by_what_is_older():
     inbox = Inbox("", lambda: None, skip_before_ms=1002)
     for number in range(4):
-        inbox.put(message(number), 10)
+        inbox.put([message(number)], 10)
     assert [m.event["n"] for m in inbox.take(9)] == [2, 3]

@@ -7,7 +7,7 @@ import pytest
 from meantime.errors import CorruptRecord, Invalid
 from meantime.workers.layout import app_layout, namespace_path
 from meantime.workers.model import QueueRecord, QueueSource, WorkerRecord, decode, encode
-from meantime.workers.rules import backoff, inputs_of, instant_of, jittered, last_of
+from meantime.workers.rules import backoff, cursors_up_to, inputs_of, instant_of, jittered, last_of
 
 
 def test_last_counts_from_the_gregorian_reform():
@@ -17,6 +17,12 @@ def test_last_counts_from_the_gregorian_reform():
 
 def test_last_comes_back_as_the_same_instant():
     assert instant_of(last_of(1_700_000_000_123)) == 1_700_000_000_123
+
+
+@pytest.mark.parametrize("head", ["001-0001-", "001-00ff-", ""])
+def test_cursors_of_neighbours_are_counted_back_from_the_last(head):
+    assert cursors_up_to(f"{head}{7:018d}", 3) == [f"{head}{number:018d}" for number in (5, 6, 7)]
+    assert cursors_up_to(f"{head}{0:018d}", 1) == [f"{head}{0:018d}"]
 
 
 @pytest.mark.parametrize("text", ["", "L", "yesterday", "12x4L"])
