@@ -253,7 +253,10 @@ def metrics() -> str:
         NOTE,
         "",
         "All are in the text format of Prometheus, beside those that its client has for any Python process.",
-        "Times are seconds. A histogram has `_bucket`, `_sum` and `_count`.",
+        "Times are seconds. A histogram has `_bucket`, `_sum` and `_count`. `meantime_build_info` is in every process. "
+        "Names that",
+        "users give are labels for the first 200 of each metric, the others are `other`; they end with what they name.",
+        "[Watch the system](../howto/watch-the-system.md) has rules for alerts.",
         "",
     ]
     modules = _modules_with_metrics()
