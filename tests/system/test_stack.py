@@ -26,7 +26,7 @@ from meantime.stack.background import launch
 from meantime.stack.control import status
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places, ProcessIdentity, StackOptions
-from meantime.stack.ports import choose, is_free
+from meantime.stack.ports import choose, is_free, is_free
 from meantime.stack.services.nodes import answers
 
 pytestmark = pytest.mark.takes(seconds=105)
@@ -247,10 +247,14 @@ def test_a_killed_supervisor_leaves_nothing_that_down_cannot_stop(put_down):
     assert not any(processes.is_alive(mark) for mark in put_down)
 
 
+def first_of_two_free_ports() -> int:
+    return next(port for _ in range(200) if is_free((port := choose(set())) + 1, unreserved=True))
+
+
 def test_no_data_are_lost_and_the_commands_run_nodes_restart_a_killed_one_in_its_place_and_stop_cleanly_on_ctrl_c(
     stack, put_down
 ):
-    folder, first = stack.folder.path, choose(set())
+    folder, first = stack.folder.path, first_of_two_free_ports()
     flags = ["--nodes", "2", "--auth", "--no-timers", "--data", folder, "--port", str(first), "--json"]
     command = [sys.executable, "-m", "meantime", "up", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as foreground:

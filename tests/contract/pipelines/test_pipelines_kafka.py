@@ -38,12 +38,18 @@ def make_topic(storage: Storage) -> MakeTopic:
 
 
 def write(storage: Storage, topic: str, values: list[bytes | None], timestamps: list[int] | None = None) -> None:
+    write_openly(storage, topic, values, timestamps).commit_transaction(20)
+
+
+def write_openly(storage: Storage, topic: str, values: list[bytes | None], timestamps: list[int] | None = None) -> Producer:
+    """Written in a transaction that is still open."""
     producer = Producer({"bootstrap.servers": storage.bootstrap_servers, "transactional.id": uuid4().hex})
     producer.init_transactions(20)
     producer.begin_transaction()
     for index, value in enumerate(values):
         producer.produce(topic, value=value, timestamp=timestamps[index] if timestamps else 0)
-    producer.commit_transaction(20)
+    assert producer.flush(20) == 0
+    return producer
 
 
 def rows(storage: Storage, *ranges: Range) -> list[dict[str, Any]]:
@@ -105,6 +111,13 @@ def test_what_was_written_before_an_instant_need_not_be_read(storage: Storage, m
     write(storage, topic, [b"1", b"2", b"3"], [now - 3000, now - 1000, now - 2000])
     assert written_between(storage, [of(topic, 0, 3)], now - 2000, None) == [of(topic, 1, 3)]
     assert written_between(storage, [of(topic, 0, 3)], now + 5000, None) == []
+
+
+def test_what_is_being_committed_is_not_left_out(storage: Storage, make_topic: MakeTopic) -> None:
+    topic, now = make_topic(), time.time_ns() // 1_000_000
+    producer = write_openly(storage, topic, [b"1", b"2"], [now - 3000, now - 1000])
+    assert written_between(storage, [of(topic, 0, 2)], now - 2000, None) == [of(topic, 1, 2)]
+    producer.commit_transaction(20)
 
 
 def test_what_lies_after_an_instant_need_not_be_read(storage: Storage, make_topic: MakeTopic) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -150,8 +151,9 @@ def _records(messages: list[Any], others: list[Any], wanted: Range, reached: int
 
 def written_between(storage: Storage, ranges: Sequence[Range], from_ms: int | None, until_ms: int | None) -> list[Range]:
     """The ranges without what was written before the one instant, or lies after the first record of the other. Kafka answers
-    with the first record that is not older, so nothing of `from_ms` lies before it, even where times go back and forth."""
-    consumer = consumer_of(storage)
+    with the first record that is not older, so nothing of `from_ms` lies before it, even where times go back and forth. Open
+    transactions count: what is being committed would look as if it were not there, and its range would be left out."""
+    consumer = consumer_of(storage, {"isolation.level": "read_uncommitted"})
     try:
         firsts = _offsets_at(consumer, ranges, from_ms) if from_ms is not None else [one.first for one in ranges]
         ends = _offsets_at(consumer, ranges, until_ms) if until_ms is not None else [one.end for one in ranges]
@@ -170,14 +172,17 @@ def _offsets_at(consumer: Consumer, ranges: Sequence[Range], at_ms: int) -> list
     """The first record of each range's partition that is not older; the range's end where there is none."""
     asked = [TopicPartition(one.topic, one.partition, at_ms) for one in ranges]
     found = consumer.offsets_for_times(asked, timeout=10) if asked else []
+    for place in found:
+        if place.error is not None:
+            raise KafkaException(place.error)
     offsets = {(place.topic, place.partition): int(place.offset) for place in found}
     places = [offsets[one.topic, one.partition] for one in ranges]
     return [one.end if place < 0 else place for one, place in zip(ranges, places, strict=True)]
 
 
-def consumer_of(storage: Storage) -> Consumer:
+def consumer_of(storage: Storage, settings: Mapping[str, Any] = MappingProxyType({})) -> Consumer:
     try:
-        return Consumer(client_config(storage) | SETTINGS)
+        return Consumer({**client_config(storage), **SETTINGS, **settings})
     except (KafkaException, TypeError, ValueError) as error:
         raise StorageUnavailable(f"storage {storage.id!r} cannot be read: {error}", storage_id=storage.id) from error
 
