@@ -26,7 +26,7 @@ from meantime.stack.background import launch
 from meantime.stack.control import status
 from meantime.stack.folder import Folder
 from meantime.stack.model import Places, ProcessIdentity, StackOptions
-from meantime.stack.ports import choose, is_free, is_free
+from meantime.stack.ports import choose, is_free
 from meantime.stack.services.nodes import answers
 
 pytestmark = pytest.mark.takes(seconds=105)
